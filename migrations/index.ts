@@ -1,0 +1,12 @@
+import { AuditEvents1764460803000 } from './1764460803000-audit-events.js';
+import { ContextAndIdentity1764460801000 } from './1764460801000-context-and-identity.js';
+import { Orders1764460804000 } from './1764460804000-orders.js';
+import { Workflow1764460802000 } from './1764460802000-workflow.js';
+
+/** Every migration of Waybill. TypeORM runs them in the order of their timestamps. */
+export const migrations = [
+  ContextAndIdentity1764460801000,
+  Workflow1764460802000,
+  AuditEvents1764460803000,
+  Orders1764460804000,
+];

@@ -1,0 +1,107 @@
+/*
+ * What `npm test` runs: Jest on PostgreSQL 18, then its integration tests once more on 15, and one line at the end that
+ * any CI can read: `N passed, N failed`.
+ */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+const HELP = `Usage: npm test -- [--both] [--coverage] [Jest's options and path filters]
+
+Runs the unit tests, and the integration tests on PostgreSQL 18 and again on 15. The last line is "N passed, N failed";
+the exit code is 0 only when tests ran and all of them passed.
+
+  npm test                              everything
+  npm test -- orders                    files whose path holds "orders", on PostgreSQL 18 only
+  npm test -- --both orders             the same on 18 and 15
+  npm test -- -t "two at once"          tests by name
+  npm test -- --coverage                also measures coverage (on 18)
+  npm test -- --help                    this text
+
+TEST_DATABASE_URL=postgres://superuser:…@host/postgres tests on that server instead (once; one that is for tests only).
+`;
+
+const ROOT = dirname(import.meta.dirname);
+let reports;
+let interrupted = false;
+
+/** Runs Jest once. Returns its counts; whatever went wrong apart from tests counts as failed, too. */
+async function runJest(title, projects, options, postgres) {
+  console.log(`\n── ${title}`);
+  const report = join(reports, `${postgres}.json`);
+  const ownProjects = options.some((option) => option.startsWith('--selectProjects'));
+  const code = await start(
+    [
+      '--experimental-vm-modules',
+      '--disable-warning=ExperimentalWarning',
+      join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'),
+      '--json',
+      `--outputFile=${report}`,
+      '--passWithNoTests',
+      ...options,
+      // Last, since it takes every word that follows as a project's name.
+      ...(ownProjects ? [] : ['--selectProjects', ...projects]),
+    ],
+    { ...process.env, TEST_POSTGRES: postgres },
+  );
+  return readReport(report, code);
+}
+
+function start(options, env) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, options, { cwd: ROOT, stdio: 'inherit', env });
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(signal ?? code));
+  });
+}
+
+function readReport(report, code) {
+  const found = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : {};
+  const passed = found.numPassedTests ?? 0;
+  const broken = found.numRuntimeErrorTestSuites ?? 0;
+  if (broken > 0) console.log(`${broken} test file(s) could not be run; each counts as one failed.`);
+  let failed = (found.numFailedTests ?? 0) + broken;
+  if (code !== 0 && failed === 0) {
+    console.log(`Jest ended with ${code} though no test failed (its set-up, tear-down or a threshold did).`);
+    failed = 1;
+  }
+  return { passed, failed, skipped: (found.numPendingTests ?? 0) + (found.numTodoTests ?? 0) };
+}
+
+async function main(options) {
+  const both = options.includes('--both');
+  const rest = options.filter((option) => option !== '--both');
+  const everything = rest.every((option) => option === '--coverage');
+  const external = Boolean(process.env.TEST_DATABASE_URL);
+  const where = external ? 'the server at TEST_DATABASE_URL' : 'PostgreSQL 18';
+
+  const runs = [await runJest(`unit and integration tests on ${where}`, ['unit', 'integration'], rest, '18')];
+  if (!external && !interrupted && (both || everything)) {
+    const again = rest.filter((option) => option !== '--coverage');
+    runs.push(await runJest('integration tests on PostgreSQL 15', ['integration'], again, '15'));
+  }
+  const sum = (name) => runs.reduce((total, run) => total + run[name], 0);
+  const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')];
+
+  console.log('');
+  if (skipped > 0) console.log(`${skipped} skipped`);
+  if (passed + failed === 0) console.log('No test ran.');
+  if (interrupted) console.log('Interrupted.');
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exitCode = failed > 0 || passed === 0 || interrupted ? 1 : 0;
+}
+
+const options = process.argv.slice(2);
+if (options.includes('--help') || options.includes('-h')) {
+  console.log(HELP.trimEnd());
+} else {
+  // Ctrl-C reaches Jest as well, which cleans up; wait for it.
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => (interrupted = true));
+  reports = mkdtempSync(join(tmpdir(), 'waybill-test-'));
+  try {
+    await main(options);
+  } finally {
+    rmSync(reports, { recursive: true, force: true });
+  }
+}

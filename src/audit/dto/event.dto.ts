@@ -1,0 +1,37 @@
+import { ApiProperty } from '@nestjs/swagger';
+import type { AuditEvent } from '../event-reader.js';
+
+/** One event of an entity's stream, with what is needed to check its hash. */
+export class EventDto {
+  @ApiProperty({ example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001', description: 'The entity: kind and id.' })
+  stream!: string;
+  @ApiProperty({ example: 1, description: "The event's place in its stream, from 1; the entity's version." })
+  version!: number;
+  @ApiProperty({ format: 'uuid' })
+  eventId!: string;
+  @ApiProperty({ example: 'order.created' })
+  type!: string;
+  @ApiProperty({ format: 'uuid', description: 'The user who acted.' })
+  actor!: string;
+  @ApiProperty({ format: 'date-time', example: '2026-11-30T08:15:30.123456Z' })
+  occurredAt!: string;
+  @ApiProperty({ description: 'JSON text, byte for byte as it was hashed: snapshot, changes, reason, request id.' })
+  body!: string;
+  @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'Hash of the event before in this stream.' })
+  prevHash!: string;
+  @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 over all of this event and prevHash.' })
+  eventHash!: string;
+  @ApiProperty({ example: 1, description: 'Version of the hash format.' })
+  format!: number;
+
+  static of(event: AuditEvent): EventDto {
+    return Object.assign(new EventDto(), event);
+  }
+}
+
+export class EventListDto {
+  @ApiProperty({ type: [EventDto] })
+  data!: EventDto[];
+  @ApiProperty({ type: 'string', nullable: true, description: 'Cursor of the next page; null on the last one.' })
+  next!: string | null;
+}

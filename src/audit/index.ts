@@ -1,0 +1,3 @@
+export { AuditModule } from './audit.module.js';
+export { EventDto, EventListDto } from './dto/event.dto.js';
+export { type AuditEvent, type EventBody, EventReader } from './event-reader.js';

@@ -1,0 +1,40 @@
+import type { FastifyInstance } from 'fastify';
+import { DomainError } from './domain-error.js';
+
+/** The version of an entity as a strong ETag. */
+export function entityTag(version: number): string {
+  return `"${version}"`;
+}
+
+const TAG = /^(?:W\/)?"[\x21\x23-\x7e]*"$/;
+
+/**
+ * The version that If-Match asks for: null when there is no such header or it takes any version (`*`), and 0, which no
+ * entity has, for a tag that can't be one of ours.
+ *
+ * @throws DomainError `invalid-parameter` when the header can't be read, or names several versions
+ */
+export function versionOfIfMatch(header: string | undefined): number | null {
+  if (header === undefined || header.trim() === '*') return null;
+  const tag = header.trim();
+  if (!TAG.test(tag)) {
+    const detail = 'If-Match must be the ETag of the version that you read, such as "3", or *.';
+    throw new DomainError('invalid-parameter', detail, { errors: [{ parameter: 'If-Match', detail }] });
+  }
+  const [, version] = /^"([1-9]\d{0,8})"$/.exec(tag) ?? [];
+  return Number(version ?? 0);
+}
+
+/** Answers 304 to a GET whose If-None-Match names the ETag that the answer would carry. */
+export function registerConditionalGet(fastify: FastifyInstance): void {
+  fastify.addHook('onSend', async (request, reply, payload) => {
+    const tag = reply.getHeader('etag');
+    const asked = request.headers['if-none-match'];
+    if (typeof tag !== 'string' || asked === undefined || reply.statusCode !== 200) return payload;
+    if (request.method !== 'GET' && request.method !== 'HEAD') return payload;
+    const isKnown = asked.split(',').some((part) => ['*', tag].includes(part.trim().replace(/^W\//, '')));
+    if (!isKnown) return payload;
+    reply.code(304).removeHeader('content-length').removeHeader('content-type');
+    return '';
+  });
+}

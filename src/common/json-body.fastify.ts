@@ -1,0 +1,70 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import { canonicalJson } from './canonical-json.js';
+import { DomainError } from './domain-error.js';
+import { parseJsonBody } from './json-body.js';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The body's bytes as they arrived; undefined when the request had none. Signatures of webhooks are over these. */
+    rawBody: Buffer | undefined;
+    /** The body in RFC 8785 form, '' when the request had none: what an idempotency fingerprint is made of. */
+    canonicalBody(): string;
+  }
+}
+
+const MEDIA_TYPES = ['application/json', 'application/merge-patch+json'];
+
+/**
+ * Makes strict JSON the only thing that this server reads: removes Fastify's parsers and adds one for `application/json`
+ * and `application/merge-patch+json`. Everything else is 415. Nest must be created with `bodyParser: false`, or it adds
+ * its own again.
+ */
+export function registerJsonBody(fastify: FastifyInstance): void {
+  fastify.removeAllContentTypeParsers();
+  fastify.decorateRequest('rawBody', undefined);
+  fastify.decorateRequest('canonicalBody', function canonicalBody(this: FastifyRequest): string {
+    return canonicalBodyOf(this);
+  });
+  fastify.addContentTypeParser(MEDIA_TYPES, { parseAs: 'buffer' }, (request, bytes, done) => {
+    try {
+      done(null, readBody(request, bytes as Buffer));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+function readBody(request: FastifyRequest, bytes: Buffer): unknown {
+  refuseForeignEncoding(request);
+  // Many clients put a content type on every request; on a DELETE without a body it means nothing.
+  if (bytes.length === 0 && request.method === 'DELETE') return undefined;
+  const { value } = parseJsonBody(bytes);
+  request.rawBody = bytes;
+  return value;
+}
+
+const CHARSET = /;\s*charset\s*=\s*("?)([^";\s]*)\1/gi;
+
+function refuseForeignEncoding({ headers }: FastifyRequest): void {
+  for (const [, , charset] of (headers['content-type'] ?? '').matchAll(CHARSET)) {
+    if (charset?.toLowerCase() !== 'utf-8') {
+      throw new DomainError('unsupported-media-type', 'JSON is read in UTF-8 only.');
+    }
+  }
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new DomainError('unsupported-media-type', 'Send the body without a content encoding.');
+  }
+}
+
+const canonicalBodies = new WeakMap<FastifyRequest, string>();
+
+/** Reads the bytes again rather than `request.body`, which pipes and handlers may have changed by now. */
+function canonicalBodyOf(request: FastifyRequest): string {
+  const known = canonicalBodies.get(request);
+  if (known !== undefined) return known;
+  const text = request.rawBody === undefined ? '' : canonicalJson(parseJsonBody(request.rawBody).value);
+  canonicalBodies.set(request, text);
+  return text;
+}

@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import { rememberRoutes } from './allowed-methods.js';
+import { problemBytes, toProblem } from './problem.js';
+import { requestIdOf } from './request-id.js';
+import { sendProblem } from './send-problem.js';
+
+export const BODY_LIMIT_BYTES = 1_048_576;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+/**
+ * Fastify's options that problems need: limits (Fastify waits for a slow request for ever by default), the request id,
+ * and answers to what never becomes a request. Spread them into the adapter's options.
+ */
+export const problemServerOptions = {
+  bodyLimit: BODY_LIMIT_BYTES,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  // Node looks for slow requests this often only.
+  http: { connectionsCheckingInterval: 5_000 },
+  routerOptions: { maxParamLength: 255 },
+  // A closing server still answers what it accepted; its own 503 would not be a problem document either.
+  return503OnClosing: false,
+  genReqId: requestIdOf,
+  clientErrorHandler: answerClientError,
+  frameworkErrors: answerFrameworkError,
+};
+
+/** Call it on the server before any route is added; `problemServerOptions` and the filter do the rest. */
+export function installProblemHandlers(fastify: FastifyInstance): void {
+  rememberRoutes(fastify);
+}
+
+/** Errors of the router, before hooks and error handlers exist: a malformed URL, an overlong parameter. */
+function answerFrameworkError(error: Error, request: FastifyRequest, reply: FastifyReply): void {
+  sendProblem(error, request, reply);
+}
+
+/** Errors of Node's HTTP parser: there is no request, only a socket. */
+function answerClientError(error: Error & { code?: string }, socket: Socket & { _httpMessage?: ServerResponse }): void {
+  // A reset connection has nobody to answer to, and after the headers of an answer a second one would be garbage.
+  const { _httpMessage: current } = socket;
+  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent) {
+    socket.destroy();
+    return;
+  }
+  const requestId = randomUUID();
+  const problem = toProblem(error, { requestId });
+  const body = problemBytes(problem);
+  const headers = { ...problem.headers, 'content-length': body.length, 'x-request-id': requestId, connection: 'close' };
+  const head = [
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status] ?? ''}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+  ];
+  socket.end(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]), () => socket.destroy());
+}

@@ -1,0 +1,30 @@
+import { Controller, Get, Header, Param } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+
+import { DomainError } from './domain-error.js';
+import { PROBLEM_PAGE_CSP, renderProblemIndex, renderProblemPage } from './problem-page.js';
+import { isProblemCode } from './problem-table.js';
+import { Public } from './public-route.js';
+
+/** The pages that a problem's `type` leads to. Public and for people, hence not in the OpenAPI document. */
+@Public()
+@ApiExcludeController()
+@Controller('problems')
+export class ProblemPagesController {
+  @Get()
+  @Header('content-type', 'text/html; charset=utf-8')
+  @Header('content-security-policy', PROBLEM_PAGE_CSP)
+  @Header('cache-control', 'public, max-age=3600')
+  index(): string {
+    return renderProblemIndex();
+  }
+
+  @Get(':code')
+  @Header('content-type', 'text/html; charset=utf-8')
+  @Header('content-security-policy', PROBLEM_PAGE_CSP)
+  @Header('cache-control', 'public, max-age=3600')
+  page(@Param('code') code: string): string {
+    if (!isProblemCode(code)) throw new DomainError('not-found', 'There is no such problem.');
+    return renderProblemPage(code);
+  }
+}

@@ -1,0 +1,105 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+import { Logger } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { allowedMethods } from './allowed-methods.js';
+import { DomainError } from './domain-error.js';
+import { problemBytes, toDomainError, toProblem } from './problem.js';
+import { requestIdOf } from './request-id.js';
+
+const logger = new Logger('Problem');
+
+/** Answers a request with the problem of an error. Ends the connection when the answer had begun already. */
+export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply, typeBase?: string): void {
+  const instance = pathOf(request.raw.url);
+  const problem = toProblem(withAllowedMethods(error, request, instance), {
+    instance,
+    requestId: request.id,
+    typeBase,
+  });
+  logServerFault(error, problem.status, `${request.method} ${instance}`, request.id);
+  if (reply.sent || reply.raw.headersSent) {
+    reply.raw.destroy();
+    return;
+  }
+  // Headers of the answer that was being made belong to that answer, not to the problem.
+  for (const name of ['etag', 'location', 'content-length', 'content-encoding', 'transfer-encoding']) {
+    reply.removeHeader(name);
+  }
+  reply
+    .code(problem.status)
+    .headers({ ...problem.headers, 'x-request-id': request.id })
+    .send(problemBytes(problem));
+}
+
+/** The same for Nest middleware, whose errors come with Node's own request and response. */
+export function sendRawProblem(
+  error: unknown,
+  request: IncomingMessage,
+  response: ServerResponse,
+  typeBase?: string,
+): void {
+  const requestId = requestIdOf(request);
+  const instance = pathOf(request.url);
+  const problem = toProblem(error, { instance, requestId, typeBase });
+  logServerFault(error, problem.status, `${request.method ?? ''} ${instance}`, requestId);
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const body = problemBytes(problem);
+  response.writeHead(problem.status, { ...problem.headers, 'content-length': body.length, 'x-request-id': requestId });
+  response.end(body);
+}
+
+/** Logs an error that is answered with a 5xx, with its causes; others are the caller's affair. */
+export function logServerFault(error: unknown, status: number, operation: string, requestId: string): void {
+  if (status < 500) return;
+  const message = `${status} ${operation} request ${requestId}: ${describeError(error)}`;
+  // 503 is weather: many requests say the same at once, and their stacks add nothing.
+  if (status === 503) logger.warn(message);
+  else logger.error(message, stackOf(error));
+}
+
+/** Fastify knows no 405: an unknown method on a known path arrives as an unknown route. */
+function withAllowedMethods(error: unknown, request: FastifyRequest, path: string): unknown {
+  if (!request.is404 || toDomainError(error).code !== 'not-found') return error;
+  const allowed = allowedMethods(request.server, path);
+  if (allowed.length === 0 || allowed.includes(request.method)) return error;
+  return new DomainError('method-not-allowed', `This address knows ${allowed.join(', ')}.`, undefined, {
+    headers: { allow: allowed.join(', ') },
+  });
+}
+
+function pathOf(url: string | undefined): string {
+  return (url ?? '').replace(/[?#].*$/s, '');
+}
+
+const MAX_CAUSES = 5;
+
+/** Messages and codes of an error and its causes. No parameters and no row values: those may be personal data. */
+function describeError(error: unknown): string {
+  return causesOf(error)
+    .map((cause) => {
+      const { code } = cause as { code?: unknown };
+      return `${cause.name}${typeof code === 'string' ? ` [${code}]` : ''}: ${cause.message}`;
+    })
+    .join('; caused by ');
+}
+
+function stackOf(error: unknown): string {
+  return causesOf(error)
+    .map((cause) => cause.stack ?? cause.message)
+    .join('\ncaused by ');
+}
+
+function causesOf(error: unknown): Error[] {
+  const causes: Error[] = [];
+  let current = error;
+  while (current !== undefined && current !== null && causes.length < MAX_CAUSES) {
+    causes.push(current instanceof Error ? current : new Error(`thrown: ${typeof current}`));
+    current = (current as { cause?: unknown }).cause;
+  }
+  return causes;
+}

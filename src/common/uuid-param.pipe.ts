@@ -1,0 +1,14 @@
+import { Injectable, type PipeTransform } from '@nestjs/common';
+
+import { DomainError } from './domain-error.js';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** For `@Param('id', UuidParamPipe)`: a uuid in lower case, or `not-found`, as no record has another kind of id. */
+@Injectable()
+export class UuidParamPipe implements PipeTransform<string, string> {
+  transform(value: string): string {
+    if (!UUID.test(value)) throw new DomainError('not-found', 'There is nothing at this address.');
+    return value.toLowerCase();
+  }
+}

@@ -1,0 +1,29 @@
+/** Who a request acts for, as found by authentication. */
+export interface Principal {
+  tenantId: number;
+  userId: string;
+  roles: readonly string[];
+}
+
+/** What a transaction tells the database before anything else; see `waybill.set_context`. */
+export interface TransactionContext {
+  tenantId: number;
+  /** Null where nobody is known yet; such a transaction can only read. */
+  userId: string | null;
+  roles: readonly string[];
+  requestId: string;
+}
+
+/** What the guard and the interceptors leave on a request for those that come after. */
+export interface ContextualRequest {
+  id: string;
+  method: string;
+  principal?: Principal;
+  tx?: unknown;
+}
+
+/** @throws Error when the route is reached without authentication, which is a fault of the route */
+export function contextOf(request: ContextualRequest): TransactionContext {
+  if (!request.principal) throw new Error('A transaction needs a principal: this route is public and must not use @Tx()');
+  return { ...request.principal, requestId: request.id };
+}

@@ -1,0 +1,22 @@
+import { type DynamicModule, Global, Module } from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { type ConnectionSettings, dataSourceOptions } from './connection.js';
+import { RoleCheck } from './role-check.js';
+import { TransactionInterceptor } from './transaction.interceptor.js';
+import { TransactionRunner } from './transaction-runner.js';
+
+@Global()
+@Module({})
+export class DatabaseModule {
+  static register(settings: ConnectionSettings): DynamicModule {
+    return {
+      module: DatabaseModule,
+      imports: [
+        TypeOrmModule.forRoot({ ...dataSourceOptions(settings), autoLoadEntities: true, retryAttempts: 5, retryDelay: 500 }),
+      ],
+      providers: [TransactionRunner, RoleCheck, { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor }],
+      exports: [TransactionRunner],
+    };
+  }
+}

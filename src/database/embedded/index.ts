@@ -1,0 +1,3 @@
+export { embeddedBinaries, type EmbeddedMajor } from './binaries.js';
+export { discardEmbedded, type EmbeddedOptions, type EmbeddedServer, startEmbedded } from './embedded-server.js';
+export { type RolePasswords, rolePasswords } from './role-passwords.js';

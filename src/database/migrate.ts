@@ -1,0 +1,68 @@
+import { DataSource } from 'typeorm';
+import { migrations } from '../../migrations/index.js';
+
+/** Any number that nothing else on the server locks: two migrators of one database must not meet. */
+const MIGRATION_LOCK = 7_241_993_601;
+
+export interface MigrationStatus {
+  name: string;
+  applied: boolean;
+}
+
+/**
+ * Brings a database to the newest schema. Safe to run twice and by several processes at once: they queue.
+ *
+ * @param ownerUrl address of `waybill_owner`
+ * @returns names of the migrations that this call applied
+ */
+export function migrate(ownerUrl: string): Promise<string[]> {
+  return withMigrator(ownerUrl, async (source) => {
+    const applied = await source.runMigrations({ transaction: 'each' });
+    return applied.map((migration) => migration.name);
+  });
+}
+
+/** Takes the newest migration back, with the data that it made room for. Returns its name, or null when none is left. */
+export function migrateDown(ownerUrl: string): Promise<string | null> {
+  return withMigrator(ownerUrl, async (source) => {
+    const last = (await statusOf(source)).findLast((migration) => migration.applied);
+    if (!last) return null;
+    await source.undoLastMigration({ transaction: 'each' });
+    return last.name;
+  });
+}
+
+/** Which migrations a database has. */
+export function migrationStatus(ownerUrl: string): Promise<MigrationStatus[]> {
+  return withMigrator(ownerUrl, statusOf);
+}
+
+async function statusOf(source: DataSource): Promise<MigrationStatus[]> {
+  const [{ exists }] = await source.query(`SELECT to_regclass('migrations.applied') IS NOT NULL AS exists`);
+  const rows: { name: string }[] = exists ? await source.query('SELECT name FROM migrations.applied') : [];
+  const applied = new Set(rows.map((row) => row.name));
+  return migrations.map(({ name }) => ({ name, applied: applied.has(name) }));
+}
+
+async function withMigrator<T>(ownerUrl: string, work: (source: DataSource) => Promise<T>): Promise<T> {
+  const source = new DataSource({
+    type: 'postgres',
+    url: ownerUrl,
+    schema: 'migrations',
+    migrations,
+    migrationsTableName: 'applied',
+    applicationName: 'waybill migrate',
+    installExtensions: false,
+    poolSize: 2,
+  });
+  await source.initialize();
+  const holder = source.createQueryRunner();
+  try {
+    await holder.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    await holder.query('CREATE SCHEMA IF NOT EXISTS migrations');
+    return await work(source);
+  } finally {
+    await holder.release();
+    await source.destroy(); // ends the session, and so the lock
+  }
+}

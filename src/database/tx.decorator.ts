@@ -1,0 +1,23 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { ContextualRequest } from './context.js';
+import { TenantTransaction } from './tenant-transaction.js';
+
+const USES_TRANSACTION = Symbol('uses transaction');
+
+const txParameter = createParamDecorator((_data: unknown, context: ExecutionContext): TenantTransaction => {
+  const { tx } = context.switchToHttp().getRequest<ContextualRequest>();
+  if (tx instanceof TenantTransaction) return tx;
+  throw new Error(`${context.getClass().name}.${context.getHandler().name} has @Tx(), but no interceptor opened one`);
+});
+
+/** The request's transaction as a handler's parameter. Its presence is what makes the service open one. */
+export function Tx(): ParameterDecorator {
+  return (target, property, index) => {
+    if (property !== undefined) Reflect.defineMetadata(USES_TRANSACTION, true, target, property);
+    txParameter()(target, property, index);
+  };
+}
+
+export function usesTransaction(context: ExecutionContext): boolean {
+  return Reflect.getMetadata(USES_TRANSACTION, context.getClass().prototype, context.getHandler().name) === true;
+}

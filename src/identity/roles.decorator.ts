@@ -1,0 +1,13 @@
+import { SetMetadata } from '@nestjs/common';
+
+export const ROUTE_ROLES = 'waybill:route-roles';
+
+export const ROLES = ['viewer', 'operator', 'admin', 'auditor'] as const;
+
+/** Anyone of the tenant who may read. */
+export const READERS = ['viewer', 'operator', 'admin', 'auditor'] as const;
+/** Who may change orders. */
+export const WRITERS = ['operator', 'admin'] as const;
+
+/** The roles of which a caller needs one. Every route that isn't public has it. */
+export const Roles = (...roles: readonly string[]) => SetMetadata(ROUTE_ROLES, roles);

@@ -1,0 +1,91 @@
+import { ApiPropertyOptional } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import { IsIn, IsInt, IsOptional, IsString, Matches, Max, Min } from 'class-validator';
+import { IsText, IsTimestamp, MAX_CURSOR_LENGTH } from '../../common/index.js';
+import { ORDER_SORTS, type OrderSort } from '../order-page.js';
+
+export const MAX_PAGE = 200;
+export const DEFAULT_PAGE = 50;
+
+/** A page of any list. */
+export class PageQuery {
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(MAX_PAGE)
+  limit?: number;
+
+  @ApiPropertyOptional({ maxLength: MAX_CURSOR_LENGTH, description: '`next` of the page before, as it is.' })
+  @IsOptional()
+  @IsString()
+  cursor?: string;
+}
+
+export class ListOrdersQuery extends PageQuery {
+  @ApiPropertyOptional({ example: 'pending,confirmed', description: 'One or more states, separated by commas.' })
+  @IsOptional()
+  @Matches(/^[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*){0,19}$/, { message: '$property must be names of states, separated by commas' })
+  status?: string;
+
+  @ApiPropertyOptional({ example: 'web' })
+  @IsOptional()
+  @IsText(1, 32)
+  channel?: string;
+
+  @ApiPropertyOptional({ example: 'c-42' })
+  @IsOptional()
+  @IsText(1, 100)
+  customerRef?: string;
+
+  @ApiPropertyOptional({ example: 'web-10001' })
+  @IsOptional()
+  @IsText(1, 100)
+  externalRef?: string;
+
+  @ApiPropertyOptional({ format: 'date-time', description: 'Placed at this time or later.' })
+  @IsOptional()
+  @IsTimestamp()
+  'placedAt[gte]'?: string;
+
+  @ApiPropertyOptional({ format: 'date-time', description: 'Placed before this time.' })
+  @IsOptional()
+  @IsTimestamp()
+  'placedAt[lt]'?: string;
+
+  @ApiPropertyOptional({ format: 'date-time', description: 'Changed at this time or later.' })
+  @IsOptional()
+  @IsTimestamp()
+  'updatedAt[gte]'?: string;
+
+  @ApiPropertyOptional({ example: '7K3M', description: 'Beginning of a number or an external reference.' })
+  @IsOptional()
+  @IsText(1, 100)
+  q?: string;
+
+  @ApiPropertyOptional({ enum: ORDER_SORTS, default: '-placedAt' })
+  @IsOptional()
+  @IsIn(ORDER_SORTS)
+  sort?: OrderSort;
+
+  @ApiPropertyOptional({ enum: ['exact'], description: 'Also count the orders on all pages; costs a scan of them.' })
+  @IsOptional()
+  @IsIn(['exact'])
+  count?: 'exact';
+}
+
+export class ReadOrderQuery {
+  @ApiPropertyOptional({ format: 'date-time', description: 'The order as it was at this time.' })
+  @IsOptional()
+  @IsTimestamp()
+  asOf?: string;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'The order as it was in this version.' })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(2_147_483_647)
+  version?: number;
+}

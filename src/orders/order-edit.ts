@@ -1,0 +1,67 @@
+import { canonicalJson } from '../common/index.js';
+import type { Contact, ContactField, OrderDetails } from './order.entity.js';
+
+/** The part of an order that a merge-patch is applied to, in the words of the API. */
+export interface EditableOrder {
+  metadata: Record<string, unknown>;
+  customer: Contact;
+  shippingAddress?: Contact;
+  billingAddress?: Contact;
+  lines: EditableLine[];
+  shipping: number;
+}
+
+export interface EditableLine {
+  sku: string;
+  name: string;
+  quantity: number;
+  unitPrice: number;
+  discount: number;
+  taxRatePpm: number;
+}
+
+export type EditableField = keyof EditableOrder;
+
+const CONTACTS: readonly ContactField[] = ['customer', 'shippingAddress', 'billingAddress'];
+const ALWAYS: readonly EditableField[] = ['metadata'];
+const UNTIL_SHIPPED: readonly EditableField[] = [...ALWAYS, ...CONTACTS];
+const WHILE_PENDING: readonly EditableField[] = [...UNTIL_SHIPPED, 'lines', 'shipping'];
+
+/** What may still change in a state; the database refuses the same. States that an extension added allow the least. */
+export function editableIn(state: string): readonly EditableField[] {
+  switch (state) {
+    case 'pending':
+      return WHILE_PENDING;
+    case 'confirmed':
+      return UNTIL_SHIPPED;
+    default:
+      return ALWAYS;
+  }
+}
+
+export function editablePart({ metadata, contacts, lines, shipping }: OrderDetails): EditableOrder {
+  return {
+    metadata,
+    customer: contacts?.customer ?? {},
+    ...(contacts?.shippingAddress ? { shippingAddress: contacts.shippingAddress } : {}),
+    ...(contacts?.billingAddress ? { billingAddress: contacts.billingAddress } : {}),
+    lines: lines.map(({ sku, name, quantity, unitPrice, discount, taxRatePpm }) => ({
+      sku,
+      name,
+      quantity,
+      unitPrice,
+      discount,
+      taxRatePpm,
+    })),
+    shipping,
+  };
+}
+
+/** The fields in which two editions differ as JSON. */
+export function changedFields(before: EditableOrder, after: EditableOrder): EditableField[] {
+  return WHILE_PENDING.filter((field) => canonicalJson(before[field] ?? null) !== canonicalJson(after[field] ?? null));
+}
+
+export function isContact(field: EditableField): field is ContactField {
+  return CONTACTS.some((contact) => contact === field);
+}

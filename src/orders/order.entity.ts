@@ -1,0 +1,88 @@
+import { Column, Entity, PrimaryColumn, ViewColumn, ViewEntity } from 'typeorm';
+
+/** A postal address or a person, as a client gave it. */
+export type Contact = Record<string, string>;
+
+/** A line as the database shows it; amounts in minor units. */
+export interface OrderLine {
+  lineNo: number;
+  sku: string;
+  name: string;
+  quantity: number;
+  unitPrice: number;
+  discount: number;
+  taxRatePpm: number;
+  tax: number;
+  total: number;
+  shippedQuantity: number;
+}
+
+export type ContactField = 'customer' | 'shippingAddress' | 'billingAddress';
+
+/** An order with its lines and contacts: the view `waybill.order_details`. Times are RFC 3339 text in UTC. */
+@ViewEntity({ schema: 'waybill', name: 'order_details', synchronize: false })
+export class OrderDetails {
+  @ViewColumn({ name: 'tenant_id' })
+  tenantId!: number;
+  @ViewColumn()
+  id!: string;
+  @ViewColumn()
+  number!: string;
+  @ViewColumn()
+  channel!: string;
+  @ViewColumn({ name: 'external_ref' })
+  externalRef!: string | null;
+  @ViewColumn({ name: 'customer_ref' })
+  customerRef!: string;
+  @ViewColumn()
+  status!: string;
+  @ViewColumn()
+  version!: number;
+  @ViewColumn()
+  currency!: string;
+  @ViewColumn()
+  subtotal!: number;
+  @ViewColumn()
+  discount!: number;
+  @ViewColumn()
+  tax!: number;
+  @ViewColumn()
+  shipping!: number;
+  @ViewColumn()
+  total!: number;
+  @ViewColumn()
+  metadata!: Record<string, unknown>;
+  @ViewColumn({ name: 'placed_at' })
+  placedAt!: string;
+  @ViewColumn({ name: 'updated_at' })
+  updatedAt!: string;
+  @ViewColumn()
+  lines!: OrderLine[];
+  @ViewColumn()
+  contacts!: Partial<Record<ContactField, Contact | null>> | null;
+  @ViewColumn({ name: 'event_hash' })
+  eventHash!: string;
+}
+
+@Entity({ schema: 'waybill', name: 'order_status_history', synchronize: false })
+export class OrderStatusChange {
+  @PrimaryColumn({ type: 'bigint', name: 'tenant_id' })
+  tenantId!: number;
+  @PrimaryColumn({ type: 'uuid', name: 'order_id' })
+  orderId!: string;
+  @PrimaryColumn({ type: 'int' })
+  seq!: number;
+  @Column({ type: 'text', name: 'from_status', nullable: true })
+  fromStatus!: string | null;
+  @Column({ type: 'text', name: 'to_status' })
+  toStatus!: string;
+  @Column({ type: 'uuid', name: 'changed_by' })
+  changedBy!: string;
+  // As text: TypeORM makes a Date of a timestamptz, without the microseconds.
+  @Column({ type: 'text', name: 'changed_at' })
+  changedAt!: string;
+  @Column({ type: 'text', nullable: true })
+  reason!: string | null;
+  @Column({ type: 'text', name: 'request_id', nullable: true })
+  requestId!: string | null;
+}

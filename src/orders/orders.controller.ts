@@ -1,0 +1,256 @@
+import { Body, Controller, Get, Headers, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import {
+  ApiBearerAuth,
+  ApiBody,
+  ApiConsumes,
+  ApiCreatedResponse,
+  ApiHeader,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiResponse,
+  ApiTags,
+  PartialType,
+} from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { EventDto, EventListDto } from '../audit/index.js';
+import { ApiProblems, entityTag, NoQuery, UuidParamPipe, versionOfIfMatch } from '../common/index.js';
+import { TenantTransaction, Tx } from '../database/index.js';
+import { READERS, Roles, WRITERS } from '../identity/index.js';
+import { linkHeader, readVersionCursor, versionCursor } from './order-links.js';
+import { EditableOrderBody, PlaceOrderBody, TransitionBody } from './dto/order-body.dto.js';
+import {
+  OrderDto,
+  OrderListDto,
+  OrderVersionDto,
+  OrderVersionListDto,
+  PossibleTransitionsDto,
+  StatusChangeDto,
+  StatusHistoryDto,
+} from './dto/order.dto.js';
+import { DEFAULT_PAGE, ListOrdersQuery, PageQuery, ReadOrderQuery } from './dto/order-query.dto.js';
+import type { OrderDetails } from './order.entity.js';
+import { OrderList } from './order-list.js';
+import { PreconditionRequired } from './orders.errors.js';
+import { momentOf, OrdersService } from './orders.service.js';
+
+class OrderPatchBody extends PartialType(EditableOrderBody) {}
+
+const ETAG = { ETag: { description: 'The version.', schema: { type: 'string' as const, example: '"1"' } } };
+const LOCATION = { Location: { description: 'Address of the order.', schema: { type: 'string' as const } } };
+const LINK = { Link: { description: 'RFC 8288: next and prev.', schema: { type: 'string' as const } } };
+const ORDER_ID = { name: 'id', format: 'uuid' };
+
+@ApiTags('orders')
+@ApiBearerAuth()
+@Controller('v1/orders')
+export class OrdersController {
+  constructor(
+    private readonly orders: OrdersService,
+    private readonly list: OrderList,
+  ) {}
+
+  @Post()
+  @Roles(...WRITERS)
+  @ApiOperation({ operationId: 'placeOrder', summary: 'Place an order' })
+  @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
+  @ApiProblems(
+    'malformed-body',
+    'validation-failed',
+    'total-mismatch',
+    'external-ref-taken',
+    'payload-too-large',
+    'unsupported-media-type',
+  )
+  async place(
+    @Tx() tx: TenantTransaction,
+    @Query() _query: NoQuery,
+    @Body() body: PlaceOrderBody,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<OrderDto> {
+    return answer(reply, await this.orders.place(tx, body));
+  }
+
+  @Get()
+  @Roles(...READERS)
+  @ApiOperation({ operationId: 'listOrders', summary: 'List orders' })
+  @ApiOkResponse({ type: OrderListDto, headers: LINK })
+  @ApiProblems('invalid-parameter', 'invalid-cursor')
+  async page(
+    @Tx() tx: TenantTransaction,
+    @Query() query: ListOrdersQuery,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<OrderListDto> {
+    const { orders, next, prev, count } = await this.list.page(tx, query);
+    reply.header('link', linkHeader(request.url, { next, prev }));
+    return { data: orders.map((order) => OrderDto.of(order)), next, count };
+  }
+
+  @Get(':id')
+  @Roles(...READERS)
+  @ApiOperation({ operationId: 'getOrder', summary: 'Read an order, as it is or as it was' })
+  @ApiParam(ORDER_ID)
+  @ApiHeader({ name: 'If-None-Match', required: false, description: 'An ETag; 304 when it is still the version.' })
+  @ApiOkResponse({ type: OrderDto, headers: ETAG })
+  @ApiResponse({ status: 304, description: 'The version is the one that If-None-Match names.' })
+  @ApiProblems('not-found', 'invalid-parameter')
+  async get(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() { version, asOf }: ReadOrderQuery,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<OrderDto> {
+    const order = await this.orders.get(tx, id, momentOf(version, asOf));
+    reply.header('etag', entityTag(order.version));
+    return OrderDto.of(order);
+  }
+
+  @Patch(':id')
+  @Roles(...WRITERS)
+  @ApiOperation({
+    operationId: 'patchOrder',
+    summary: 'Change an order (RFC 7396 merge-patch)',
+    description:
+      'Pending: everything below. Confirmed: metadata and contacts. Afterwards: metadata only. Null takes a member away.',
+  })
+  @ApiParam(ORDER_ID)
+  @ApiHeader({ name: 'If-Match', required: true, description: 'The ETag that you read, or * for any version.' })
+  @ApiConsumes('application/merge-patch+json', 'application/json')
+  @ApiBody({ type: OrderPatchBody })
+  @ApiOkResponse({ type: OrderDto, headers: ETAG })
+  @ApiProblems(
+    'malformed-body',
+    'invalid-parameter',
+    'not-found',
+    'validation-failed',
+    'not-editable',
+    'stale-version',
+    'precondition-required',
+    'payload-too-large',
+    'unsupported-media-type',
+  )
+  async patch(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() _query: NoQuery,
+    @Headers('if-match') ifMatch: string | undefined,
+    @Body() patch: object,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<OrderDto> {
+    if (ifMatch === undefined) throw new PreconditionRequired();
+    const order = await this.orders.patch(tx, id, patch, versionOfIfMatch(ifMatch));
+    reply.header('etag', entityTag(order.version));
+    return OrderDto.of(order);
+  }
+
+  @Get(':id/transitions')
+  @Roles(...READERS)
+  @ApiOperation({ operationId: 'listOrderTransitions', summary: 'What this caller may do now, and what blocks the rest' })
+  @ApiParam(ORDER_ID)
+  @ApiOkResponse({ type: PossibleTransitionsDto })
+  @ApiProblems('not-found')
+  async transitions(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() _query: NoQuery,
+  ): Promise<PossibleTransitionsDto> {
+    return this.orders.possibleTransitions(tx, id);
+  }
+
+  @Post(':id/transitions')
+  @Roles(...READERS)
+  @ApiOperation({
+    operationId: 'transitionOrder',
+    summary: 'Move an order to another state',
+    description: 'Which roles may do it is said by the workflow, step by step.',
+  })
+  @ApiParam(ORDER_ID)
+  @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that the decision was made on.' })
+  @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
+  @ApiProblems(
+    'malformed-body',
+    'invalid-parameter',
+    'not-found',
+    'validation-failed',
+    'reason-required',
+    'illegal-transition',
+    'already-in-state',
+    'guard-refused',
+    'stale-version',
+    'payload-too-large',
+    'unsupported-media-type',
+  )
+  async transition(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() _query: NoQuery,
+    @Headers('if-match') ifMatch: string | undefined,
+    @Body() body: TransitionBody,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<OrderDto> {
+    return answer(reply, await this.orders.transition(tx, id, body, versionOfIfMatch(ifMatch)));
+  }
+
+  @Get(':id/history')
+  @Roles(...READERS)
+  @ApiOperation({ operationId: 'listOrderHistory', summary: 'Who moved it from where to where, when and why' })
+  @ApiParam(ORDER_ID)
+  @ApiOkResponse({ type: StatusHistoryDto })
+  @ApiProblems('not-found')
+  async history(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() _query: NoQuery,
+  ): Promise<StatusHistoryDto> {
+    const history = await this.orders.history(tx, id);
+    return { data: history.map((change) => StatusChangeDto.of(change)) };
+  }
+
+  @Get(':id/versions')
+  @Roles(...READERS)
+  @ApiOperation({ operationId: 'listOrderVersions', summary: 'Every version with its changes, oldest first' })
+  @ApiParam(ORDER_ID)
+  @ApiOkResponse({ type: OrderVersionListDto, headers: LINK })
+  @ApiProblems('not-found', 'invalid-parameter', 'invalid-cursor')
+  async versions(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() query: PageQuery,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<OrderVersionListDto> {
+    const { events, next } = await this.events(tx, id, query);
+    reply.header('link', linkHeader(request.url, { next }));
+    return { data: events.map((event) => OrderVersionDto.of(event)), next };
+  }
+
+  @Get(':id/events')
+  @Roles(...READERS)
+  @ApiOperation({ operationId: 'listOrderEvents', summary: 'The audit events, with their hashes, oldest first' })
+  @ApiParam(ORDER_ID)
+  @ApiOkResponse({ type: EventListDto, headers: LINK })
+  @ApiProblems('not-found', 'invalid-parameter', 'invalid-cursor')
+  async eventList(
+    @Tx() tx: TenantTransaction,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() query: PageQuery,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<EventListDto> {
+    const { events, next } = await this.events(tx, id, query);
+    reply.header('link', linkHeader(request.url, { next }));
+    return { data: events.map((event) => EventDto.of(event)), next };
+  }
+
+  private async events(tx: TenantTransaction, id: string, { limit = DEFAULT_PAGE, cursor }: PageQuery) {
+    const rows = await this.orders.eventsAfter(tx, id, cursor === undefined ? 0 : readVersionCursor(cursor, id), limit + 1);
+    const events = rows.slice(0, limit);
+    return { events, next: rows.length > limit ? versionCursor(id, events.at(-1)?.version ?? 0) : null };
+  }
+}
+
+function answer(reply: FastifyReply, order: OrderDetails): OrderDto {
+  reply.header('etag', entityTag(order.version)).header('location', `/v1/orders/${order.id}`);
+  return OrderDto.of(order);
+}

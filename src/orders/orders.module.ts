@@ -1,0 +1,17 @@
+import { Module } from '@nestjs/common';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { AuditModule } from '../audit/index.js';
+import { WorkflowModule } from '../workflow/index.js';
+import { OrderDetails, OrderStatusChange } from './order.entity.js';
+import { OrderList } from './order-list.js';
+import { OrdersController } from './orders.controller.js';
+import { OrdersRepository } from './orders.repository.js';
+import { OrdersService } from './orders.service.js';
+
+@Module({
+  imports: [TypeOrmModule.forFeature([OrderDetails, OrderStatusChange]), WorkflowModule, AuditModule],
+  controllers: [OrdersController],
+  providers: [OrdersService, OrderList, OrdersRepository],
+  exports: [OrdersService],
+})
+export class OrdersModule {}

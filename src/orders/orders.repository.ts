@@ -1,0 +1,197 @@
+import { randomBytes } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { DataSource, In } from 'typeorm';
+import { v7 as uuid } from 'uuid';
+import type { OrderTotals } from '../common/index.js';
+import type { NamedStatement, TenantTransaction } from '../database/index.js';
+import { type OrderPage, type PageEdge, pageStatement, countStatement } from './order-page.js';
+import { type Contact, type ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
+import { drawOrderNumber } from './order-number.js';
+import { orderError } from './orders.errors.js';
+
+/** What a line is before anything is computed; amounts in minor units. */
+export interface NewLine {
+  sku: string;
+  name: string;
+  quantity: number;
+  unitPrice: number;
+  discount: number;
+  taxRatePpm: number;
+}
+
+export interface NewOrder {
+  channel: string;
+  externalRef: string | null;
+  customerRef: string;
+  currency: string;
+  lines: readonly NewLine[];
+  totals: OrderTotals;
+  metadata: Record<string, unknown>;
+  contacts: Contacts;
+}
+
+/** The field groups to write; null takes one away. */
+export type Contacts = Partial<Record<ContactField, Contact | null>>;
+
+/** What a command is to change; what is left out stays. */
+export interface OrderChanges {
+  metadata?: Record<string, unknown>;
+  contacts?: Contacts;
+  money?: { lines: readonly NewLine[]; totals: OrderTotals };
+}
+
+/** Every query on the tables of orders. */
+@Injectable()
+export class OrdersRepository {
+  private readonly placeOrder: NamedStatement;
+  private readonly transitionOrder: NamedStatement;
+  private readonly patchOrder: NamedStatement;
+  private readonly findOrder: NamedStatement;
+  private readonly lockOrder: NamedStatement;
+
+  constructor(dataSource: DataSource) {
+    // The entity alone knows which column is which property.
+    const { columns } = dataSource.getMetadata(OrderDetails);
+    const list = columns.map((column) => `${column.databaseName} AS "${column.propertyName}"`).join(', ');
+    const call = (name: string, parameters: number): NamedStatement => ({
+      name,
+      text: `SELECT ${list} FROM waybill.${name}(${Array.from({ length: parameters }, (_, i) => `$${i + 1}`).join(', ')})`,
+    });
+    this.placeOrder = call('place_order', 24);
+    this.transitionOrder = call('transition_order', 6);
+    this.patchOrder = call('patch_order', 20);
+    this.findOrder = {
+      name: 'find_order',
+      text: `SELECT ${list} FROM waybill.order_details WHERE tenant_id = $1 AND id = $2`,
+    };
+    this.lockOrder = call('lock_order_details', 3);
+  }
+
+  async place(tx: TenantTransaction, order: NewOrder): Promise<OrderDetails> {
+    const { totals } = order;
+    const amounts = [totals.subtotal, totals.discount, totals.tax, totals.shipping, totals.total];
+    const refs = [order.channel, order.externalRef, order.customerRef, order.currency];
+    const parameters = [uuid(), drawOrderNumber(), ...refs, ...amounts, order.metadata];
+    const placed = await this.run(tx, this.placeOrder, [
+      ...parameters,
+      ...lineArrays(order.lines, totals),
+      ...contactArrays(order.contacts),
+    ]);
+    if (!placed) throw new Error('place_order returned no order');
+    return placed;
+  }
+
+  /** @returns null when there is no such order */
+  transition(
+    tx: TenantTransaction,
+    id: string,
+    to: string,
+    reason: string | null,
+    expectedVersion: number | null,
+    metadata: Record<string, unknown> | null,
+  ): Promise<OrderDetails | null> {
+    return this.run(tx, this.transitionOrder, [id, to, reason, expectedVersion, metadata]);
+  }
+
+  /** @returns null when there is no such order */
+  patch(tx: TenantTransaction, id: string, version: number, changes: OrderChanges): Promise<OrderDetails | null> {
+    const { metadata = null, contacts = {}, money } = changes;
+    const { subtotal, discount, tax, shipping, total }: Partial<OrderTotals> = money?.totals ?? {};
+    return this.run(tx, this.patchOrder, [
+      id,
+      version,
+      metadata,
+      ...[subtotal, discount, tax, shipping, total].map((amount) => amount ?? null),
+      ...(money ? lineArrays(money.lines, money.totals) : Array.from({ length: 8 }, () => null)),
+      ...contactArrays(contacts),
+    ]);
+  }
+
+  find(tx: TenantTransaction, id: string): Promise<OrderDetails | null> {
+    return this.run(tx, this.findOrder, [id]);
+  }
+
+  /** Reads an order and keeps others from changing it until the transaction ends. */
+  lock(tx: TenantTransaction, id: string, expectedVersion: number | null): Promise<OrderDetails | null> {
+    return this.run(tx, this.lockOrder, [id, expectedVersion]);
+  }
+
+  /** One page, in two statements whatever its length. */
+  async page(tx: TenantTransaction, page: OrderPage): Promise<OrderDetails[]> {
+    const { text, values } = pageStatement(tx.context.tenantId, page);
+    const edges = await tx.adHocRows<PageEdge>(text, values);
+    const ids = edges.map(({ id }) => id);
+    if (ids.length === 0) return [];
+    const orders = await tx.manager.findBy(OrderDetails, { tenantId: tx.context.tenantId, id: In(ids) });
+    const byId = new Map(orders.map((order) => [order.id, order]));
+    return ids.flatMap((id) => byId.get(id) ?? []);
+  }
+
+  async count(tx: TenantTransaction, page: OrderPage): Promise<number> {
+    const { text, values } = countStatement(tx.context.tenantId, page);
+    const [row] = await tx.adHocRows<{ count: number }>(text, values);
+    return row?.count ?? 0;
+  }
+
+  history(tx: TenantTransaction, orderId: string): Promise<OrderStatusChange[]> {
+    return tx.manager.find(OrderStatusChange, {
+      where: { tenantId: tx.context.tenantId, orderId },
+      order: { seq: 'ASC' },
+    });
+  }
+
+  /** Contacts as they were: field and version to value; one that is missing was erased. */
+  async contactsAt(
+    tx: TenantTransaction,
+    orderId: string,
+    versions: Partial<Record<ContactField, number>>,
+  ): Promise<Contacts> {
+    const rows = await tx.rows<{ field: ContactField; value: Contact | null }>(CONTACTS_AT, [
+      tx.context.tenantId,
+      orderId,
+      Object.keys(versions),
+      Object.values(versions),
+    ]);
+    return Object.fromEntries(rows.map(({ field, value }) => [field, value]));
+  }
+
+  private async run(tx: TenantTransaction, statement: NamedStatement, values: unknown[]): Promise<OrderDetails | null> {
+    try {
+      const [order] = await tx.rows<OrderDetails>(statement, [tx.context.tenantId, ...values]);
+      return order ?? null;
+    } catch (error) {
+      throw orderError(error);
+    }
+  }
+}
+
+const CONTACTS_AT: NamedStatement = {
+  name: 'order_contacts_at',
+  text: `SELECT c.field, c.value::jsonb AS value FROM unnest($3::text[], $4::int[]) AS w(field, version)
+         JOIN waybill.order_contacts c ON c.tenant_id = $1 AND c.order_id = $2 AND c.field = w.field AND c.version = w.version`,
+};
+
+const SALT_BYTES = 32;
+
+/** In the order of the command functions' parameters. */
+function lineArrays(lines: readonly NewLine[], totals: OrderTotals): unknown[][] {
+  return [
+    lines.map(({ sku }) => sku),
+    lines.map(({ name }) => name),
+    lines.map(({ quantity }) => quantity),
+    lines.map(({ unitPrice }) => unitPrice),
+    lines.map(({ discount }) => discount),
+    lines.map(({ taxRatePpm }) => taxRatePpm),
+    totals.lines.map(({ tax }) => tax),
+    totals.lines.map(({ total }) => total),
+  ];
+}
+
+function contactArrays(contacts: Contacts): unknown[][] {
+  const given = Object.entries(contacts);
+  return [
+    given.map(([field]) => field),
+    given.map(([, value]) => JSON.stringify(value)),
+    given.map(() => randomBytes(SALT_BYTES)),
+  ];
+}

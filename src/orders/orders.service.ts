@@ -1,0 +1,227 @@
+import { Injectable } from '@nestjs/common';
+import { type AuditEvent, type EventBody, EventReader } from '../audit/index.js';
+import {
+  createValidationPipe,
+  DomainError,
+  findLineFault,
+  findMetadataFault,
+  mergePatch,
+  orderTotals,
+  type OrderTotals,
+  toJsonPointer,
+} from '../common/index.js';
+import type { TenantTransaction } from '../database/index.js';
+import { type PossibleTransition, type TransitionChange, WorkflowService } from '../workflow/index.js';
+import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
+import type { Contact, ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
+import { changedFields, editableIn, editablePart, type EditableOrder, isContact } from './order-edit.js';
+import { InvalidOrder, NotEditable, OrderNotFound, TotalMismatch, VersionNotFound } from './orders.errors.js';
+import { type Contacts, type NewLine, type OrderChanges, OrdersRepository } from './orders.repository.js';
+
+export const ORDER_MACHINE = 'order';
+
+/** Which version of an order: one of at most two ways to say it; neither is the present one. */
+export interface Moment {
+  version?: number;
+  /** RFC 3339 in UTC. */
+  asOf?: string;
+}
+
+export interface PossibleTransitions {
+  state: string;
+  final: boolean;
+  /** When the workflow no longer has the state. */
+  warning?: string;
+  transitions: PossibleTransition[];
+}
+
+/** What can be done with orders, one after another inside the caller's transaction. */
+@Injectable()
+export class OrdersService {
+  private readonly validation = createValidationPipe();
+
+  constructor(
+    private readonly orders: OrdersRepository,
+    private readonly workflow: WorkflowService,
+    private readonly events: EventReader,
+  ) {}
+
+  place(tx: TenantTransaction, body: PlaceOrderBody): Promise<OrderDetails> {
+    const lines = body.lines.map(newLine);
+    const totals = addUp(lines, body.shipping ?? 0);
+    if (body.expectedTotal !== undefined && body.expectedTotal !== null && body.expectedTotal !== totals.total) {
+      throw new TotalMismatch(body.expectedTotal, totals.total);
+    }
+    const { ref, ...customer } = body.customer;
+    return this.orders.place(tx, {
+      channel: body.channel,
+      externalRef: body.externalRef ?? null,
+      customerRef: ref,
+      currency: body.currency,
+      lines,
+      totals,
+      metadata: body.metadata ?? {},
+      contacts: withoutNothing({
+        customer: contact(customer),
+        shippingAddress: contact(body.shippingAddress),
+        billingAddress: contact(body.billingAddress),
+      }),
+    });
+  }
+
+  async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails> {
+    const order = await this.orders.find(tx, id);
+    if (!order) throw new OrderNotFound();
+    if (moment.version === undefined && moment.asOf === undefined) return order;
+    return this.past(tx, order, moment);
+  }
+
+  /**
+   * Applies an RFC 7396 merge-patch as one version.
+   *
+   * @param expectedVersion null takes whatever version there is
+   * @returns the order; the same version when the patch changes nothing
+   */
+  async patch(tx: TenantTransaction, id: string, patch: object, expectedVersion: number | null): Promise<OrderDetails> {
+    const order = await this.orders.lock(tx, id, expectedVersion);
+    if (!order) throw new OrderNotFound();
+    const before = editablePart(order);
+    const after = await this.checkEdited(mergePatch(before, patch));
+    const fields = changedFields(before, after);
+    if (fields.length === 0) return order;
+    const editable = editableIn(order.status);
+    const fixed = fields.filter((field) => !editable.includes(field));
+    if (fixed.length > 0) throw new NotEditable(order.status, fixed);
+
+    const changes: OrderChanges = {};
+    if (fields.includes('metadata')) changes.metadata = after.metadata;
+    if (fields.includes('lines') || fields.includes('shipping')) {
+      changes.money = { lines: after.lines, totals: addUp(after.lines, after.shipping) };
+    }
+    changes.contacts = Object.fromEntries(fields.filter(isContact).map((field) => [field, after[field] ?? null]));
+    return found(await this.orders.patch(tx, id, order.version, changes));
+  }
+
+  /** Moves an order along its machine, with the guards and hooks that modules brought. */
+  async transition(
+    tx: TenantTransaction,
+    id: string,
+    { to, metadata, ...body }: TransitionBody,
+    expectedVersion: number | null,
+  ): Promise<OrderDetails> {
+    const reason = body.reason ?? null;
+    const isExtended = this.workflow.isExtended(ORDER_MACHINE, to);
+    if (!isExtended && !metadata) return found(await this.orders.transition(tx, id, to, reason, expectedVersion, null));
+
+    const order = found(await this.orders.lock(tx, id, expectedVersion));
+    const change: TransitionChange = { machine: ORDER_MACHINE, entityId: id, from: order.status, to, reason };
+    await this.workflow.askGuards(tx, change);
+    const merged = metadata ? checkMetadata(mergePatch(order.metadata, metadata)) : null;
+    const moved = found(await this.orders.transition(tx, id, to, reason, order.version, merged));
+    await this.workflow.runHooks(tx, change);
+    return isExtended ? found(await this.orders.find(tx, id)) : moved;
+  }
+
+  async possibleTransitions(tx: TenantTransaction, id: string): Promise<PossibleTransitions> {
+    const { status: state } = await this.get(tx, id);
+    const transitions = await this.workflow.possible(tx, ORDER_MACHINE, id, state);
+    const warning = this.workflow.knowsState(ORDER_MACHINE, state)
+      ? undefined
+      : `The workflow no longer has the state ${state}. Add transitions that lead out of it.`;
+    return { state, final: transitions.length === 0, warning, transitions };
+  }
+
+  async history(tx: TenantTransaction, id: string): Promise<OrderStatusChange[]> {
+    const history = await this.orders.history(tx, id);
+    if (history.length === 0) throw new OrderNotFound();
+    return history;
+  }
+
+  /** Events of the order after a version, oldest first. */
+  async eventsAfter(tx: TenantTransaction, id: string, version: number, limit: number): Promise<AuditEvent[]> {
+    const events = await this.events.page(tx, streamOf(id), version, limit);
+    if (events.length === 0 && version === 0) throw new OrderNotFound();
+    return events;
+  }
+
+  private async past(tx: TenantTransaction, { id, tenantId }: OrderDetails, { version, asOf }: Moment): Promise<OrderDetails> {
+    const event =
+      version === undefined
+        ? await this.events.atTime(tx, streamOf(id), asOf ?? '')
+        : await this.events.atVersion(tx, streamOf(id), version);
+    if (!event) throw new VersionNotFound();
+    const { snapshot } = JSON.parse(event.body) as EventBody<OrderSnapshot>;
+    const versions = Object.entries(snapshot.contacts ?? {}).map(([field, contact]) => [field, contact.version]);
+    const contacts = await this.orders.contactsAt(tx, id, Object.fromEntries(versions) as Record<ContactField, number>);
+    return { ...snapshot, tenantId, contacts, eventHash: event.eventHash };
+  }
+
+  /** The same checks as for a new order; a pointer into the result is one into the patch. */
+  private async checkEdited(edited: unknown): Promise<EditableOrder> {
+    const body = (await this.validation.transform(edited, {
+      type: 'body',
+      metatype: EditableOrderBody,
+    })) as EditableOrderBody;
+    const { metadata, customer, shippingAddress, billingAddress, lines, shipping } = body;
+    return {
+      metadata,
+      customer: contact(customer) ?? {},
+      shippingAddress: contact(shippingAddress),
+      billingAddress: contact(billingAddress),
+      lines: lines.map(newLine),
+      shipping,
+    };
+  }
+}
+
+/** As `waybill.order_snapshot` makes it. */
+type OrderSnapshot = Omit<OrderDetails, 'tenantId' | 'contacts' | 'eventHash'> & {
+  contacts: Partial<Record<ContactField, { version: number; digest: string }>> | null;
+};
+
+function streamOf(id: string): string {
+  return `order/${id}`;
+}
+
+function found(order: OrderDetails | null): OrderDetails {
+  if (!order) throw new OrderNotFound();
+  return order;
+}
+
+function newLine({ sku, name, quantity, unitPrice, discount, taxRatePpm }: LineBody): NewLine {
+  return { sku, name, quantity, unitPrice, discount: discount ?? 0, taxRatePpm: taxRatePpm ?? 0 };
+}
+
+function addUp(lines: readonly NewLine[], shipping: number): OrderTotals {
+  const faults = lines.flatMap((line, index) => {
+    const fault = findLineFault(line);
+    return fault ? [{ pointer: toJsonPointer(['lines', index, fault.field]), detail: fault.detail }] : [];
+  });
+  if (faults.length > 0) throw new InvalidOrder(faults);
+  return orderTotals(lines, shipping);
+}
+
+function checkMetadata(metadata: unknown): Record<string, unknown> {
+  const fault = findMetadataFault(metadata);
+  if (fault) throw new InvalidOrder([{ pointer: '/metadata', detail: `metadata, merged, ${fault}` }]);
+  return metadata as Record<string, unknown>;
+}
+
+/** A contact without the members that were not given; undefined when there is none. */
+function contact(given: object | undefined | null): Contact | undefined {
+  if (!given) return undefined;
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null)) as Contact;
+}
+
+function withoutNothing(contacts: Record<ContactField, Contact | undefined>): Contacts {
+  return Object.fromEntries(Object.entries(contacts).filter(([, value]) => value !== undefined)) as Contacts;
+}
+
+/** Thrown for a moment that is said twice. */
+export function momentOf(version: number | undefined, asOf: string | undefined): Moment {
+  if (version !== undefined && asOf !== undefined) {
+    const detail = 'Give either version or asOf, not both.';
+    throw new DomainError('invalid-parameter', detail, { errors: [{ parameter: 'asOf', detail }] });
+  }
+  return { version, asOf };
+}

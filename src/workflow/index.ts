@@ -1,0 +1,9 @@
+export {
+  type TransitionChange,
+  TransitionGuard,
+  type TransitionGuardProvider,
+  TransitionHook,
+  type TransitionHookProvider,
+} from './transition-extensions.js';
+export { WorkflowModule } from './workflow.module.js';
+export { type PossibleTransition, WorkflowService } from './workflow.service.js';

@@ -1,0 +1,13 @@
+import { DomainError } from '../common/index.js';
+
+export class WorkflowNotFound extends DomainError<'not-found'> {
+  constructor(name: string) {
+    super('not-found', `There is no workflow ${JSON.stringify(name)}. GET /v1/workflows lists them.`);
+  }
+}
+
+export class DiagramNotAcceptable extends DomainError<'not-acceptable'> {
+  constructor(mediaTypes: readonly string[]) {
+    super('not-acceptable', `Diagrams come as ${mediaTypes.join(', ')}.`);
+  }
+}

@@ -1,0 +1,14 @@
+import { Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { ExtensionFinder } from './extension-finder.js';
+import { WorkflowRepository } from './workflow.repository.js';
+import { WorkflowService } from './workflow.service.js';
+import { WorkflowsController } from './workflows.controller.js';
+
+@Module({
+  imports: [DiscoveryModule],
+  controllers: [WorkflowsController],
+  providers: [WorkflowService, WorkflowRepository, ExtensionFinder],
+  exports: [WorkflowService],
+})
+export class WorkflowModule {}

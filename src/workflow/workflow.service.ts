@@ -1,0 +1,115 @@
+import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import { DomainError, type GuardRefusal } from '../common/index.js';
+import type { TenantTransaction } from '../database/index.js';
+import { ExtensionFinder, type FoundHook } from './extension-finder.js';
+import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
+import type { TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
+import { WorkflowRepository } from './workflow.repository.js';
+
+/** A way out of an entity's present state, for one caller. */
+export interface PossibleTransition {
+  to: string;
+  allowed: boolean;
+  requiresReason: boolean;
+  roles: string[];
+  /** What stands in the way for this caller; empty when allowed. */
+  blockedBy: GuardRefusal[];
+}
+
+/** The machines of the database, and the guards and hooks that modules bring for them. Loaded once, at the start. */
+@Injectable()
+export class WorkflowService implements OnApplicationBootstrap {
+  private machines: ReadonlyMap<string, Machine> = new Map();
+  private guards: ReadonlyMap<string, TransitionGuardProvider> = new Map();
+  private hooks: readonly FoundHook[] = [];
+
+  constructor(
+    private readonly repository: WorkflowRepository,
+    private readonly extensions: ExtensionFinder,
+  ) {}
+
+  async onApplicationBootstrap(): Promise<void> {
+    const [machines, rules] = await Promise.all([this.repository.machines(), this.repository.rules()]);
+    this.machines = buildMachines(machines, rules);
+    this.guards = this.extensions.guards();
+    this.hooks = this.extensions.hooks();
+    const problems = checkMachines(this.machines, new Set(this.guards.keys()));
+    if (problems.length > 0) throw new Error(`The workflow tables cannot be served:\n  ${problems.join('\n  ')}`);
+  }
+
+  all(): Machine[] {
+    return [...this.machines.values()];
+  }
+
+  find(name: string): Machine | undefined {
+    return this.machines.get(name);
+  }
+
+  machine(name: string): Machine {
+    const machine = this.find(name);
+    if (!machine) throw new Error(`There is no machine ${name} in waybill.machines`);
+    return machine;
+  }
+
+  /** Whether moving there involves guards or hooks, so that the entity must be locked and its state known before. */
+  isExtended(machineName: string, to: string): boolean {
+    const guarded = this.machine(machineName).rules.some((rule) => rule.to === to && rule.guards.length > 0);
+    return guarded || this.hooks.some(({ selector }) => selector.machine === machineName && (selector.to ?? to) === to);
+  }
+
+  /** @throws DomainError `guard-refused` that lists every guard that refuses */
+  async askGuards(tx: TenantTransaction, change: TransitionChange): Promise<void> {
+    const rule = allowedFrom(this.machine(change.machine), change.from).find(({ to }) => to === change.to);
+    const refusals = await this.refusals(tx, rule?.guards ?? [], change);
+    if (refusals.length === 0) return;
+    throw new DomainError('guard-refused', refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
+  }
+
+  /** Runs the hooks of a change that has just been made. What one throws undoes the transaction. */
+  async runHooks(tx: TenantTransaction, change: TransitionChange): Promise<void> {
+    for (const { selector, provider } of this.hooks) {
+      const { machine, from = change.from, to = change.to } = selector;
+      if (machine === change.machine && from === change.from && to === change.to) await provider.run(tx, change);
+    }
+  }
+
+  /** Every way out of a state, and what blocks it for the caller of this transaction. */
+  async possible(tx: TenantTransaction, machineName: string, entityId: string, from: string): Promise<PossibleTransition[]> {
+    const machine = this.machine(machineName);
+    const possible: PossibleTransition[] = [];
+    for (const { to, roles, requiresReason, guards } of allowedFrom(machine, from)) {
+      const change = { machine: machineName, entityId, from, to, reason: null };
+      const decision = explainTransition(machine, from, to, { roles: tx.context.roles, hasReason: true });
+      const blockedBy = await this.refusals(tx, guards, change);
+      if (decision.kind === 'role-required') {
+        blockedBy.unshift({ code: 'role-required', detail: `It takes one of the roles ${roles.join(', ')}.` });
+      }
+      possible.push({ to, allowed: blockedBy.length === 0, requiresReason, roles, blockedBy });
+    }
+    return possible;
+  }
+
+  /** A state that no transition names any more can be read, and nothing leads out of it. */
+  knowsState(machineName: string, state: string): boolean {
+    return isKnownState(this.machine(machineName), state);
+  }
+
+  /** Says in the log that entities are in states that the machine no longer has. */
+  warnOfRemovedStates(machineName: string, states: readonly string[]): void {
+    const removed = states.filter((state) => !this.knowsState(machineName, state));
+    if (removed.length === 0) return;
+    new Logger(WorkflowService.name).warn(
+      `There are entities of machine '${machineName}' in ${removed.map((state) => `'${state}'`).join(', ')}, ` +
+        'which no row of waybill.valid_transitions names: add transitions that lead out of there.',
+    );
+  }
+
+  private async refusals(tx: TenantTransaction, guards: readonly string[], change: TransitionChange): Promise<GuardRefusal[]> {
+    const refusals: GuardRefusal[] = [];
+    for (const name of guards) {
+      const detail = await this.guards.get(name)?.refuse(tx, change);
+      if (detail) refusals.push({ code: name, detail });
+    }
+    return refusals;
+  }
+}

@@ -1,0 +1,1 @@
+export function importTypeScript<Module>(url: string): Promise<Module>;
