@@ -26,7 +26,9 @@ CREATE TABLE waybill.valid_transitions (
   CONSTRAINT valid_transitions_moves CHECK (from_state <> to_state),
   CONSTRAINT valid_transitions_state_format CHECK (from_state ~ '^[a-z][a-z0-9_]{0,62}$' AND to_state ~ '^[a-z][a-z0-9_]{0,62}$')
 )`);
-    await db.query(`GRANT SELECT ON waybill.machines, waybill.valid_transitions TO waybill_app, waybill_audit, waybill_sealer`);
+    await db.query(
+      `GRANT SELECT ON waybill.machines, waybill.valid_transitions TO waybill_app, waybill_audit, waybill_sealer`,
+    );
 
     await db.query(`
 CREATE FUNCTION waybill.guard_insert() RETURNS trigger

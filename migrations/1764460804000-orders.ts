@@ -134,7 +134,9 @@ GRANT SELECT ON waybill.${table} TO waybill_app, waybill_audit`);
     }
     await db.query(`GRANT INSERT, UPDATE ON waybill.orders TO waybill_app`);
 
-    await db.query(`INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('order', 'waybill.orders', 'pending')`);
+    await db.query(
+      `INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('order', 'waybill.orders', 'pending')`,
+    );
     await db.query(`
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason) VALUES
   ('order', 'pending', 'confirmed', '{operator,admin}', false),

@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /*
  * A lock file that survives kill -9: it names its process, and when that started, so that a dead holder is seen as such
  * even after its pid has been given to another process. The service has the same in src/database/embedded/claims.ts;
- * this one must work before anything is installed or built.
+ * this one must work before anything is installed or built. A child that goes on writing after its parent was killed holds
+ * the lock as well.
  */
 
 const EMPTY_LOCK_GRACE_MS = 2_000;
@@ -29,8 +30,7 @@ function startOf(pid) {
 
 function isLive(file, text) {
   try {
-    const { pid, start } = JSON.parse(text);
-    return start !== undefined && startOf(pid) === start;
+    return JSON.parse(text).holders.some(({ pid, start }) => start !== undefined && startOf(pid) === start);
   } catch {
     return Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) < EMPTY_LOCK_GRACE_MS;
   }
@@ -66,9 +66,18 @@ function breakLock(file, dead) {
   rmSync(aside, { force: true });
 }
 
-/** Runs `work` while this process alone holds `file`; calls `onWait` once when it has to wait for a live holder. */
+/**
+ * Runs `work` while this process alone holds `file`; calls `onWait` once when it has to wait for a live holder. `work`
+ * gets a function that makes a child a holder, too.
+ */
 export async function withLock(file, onWait, work) {
-  const text = JSON.stringify({ pid: process.pid, start: startOf(process.pid), nonce: randomUUID() });
+  const nonce = randomUUID();
+  const holders = [{ pid: process.pid, start: startOf(process.pid) }];
+  const text = JSON.stringify({ nonce, holders });
+  const share = (pid) => {
+    holders.push({ pid, start: startOf(pid) });
+    writeFileSync(file, JSON.stringify({ nonce, holders }));
+  };
   for (let told = false; !tryLock(file, text); await sleep(100)) {
     const held = read(file);
     if (held === undefined) continue;
@@ -79,8 +88,8 @@ export async function withLock(file, onWait, work) {
     }
   }
   try {
-    return await work();
+    return await work(share);
   } finally {
-    if (read(file) === text) rmSync(file, { force: true });
+    if (read(file)?.includes(nonce)) rmSync(file, { force: true });
   }
 }

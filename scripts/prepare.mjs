@@ -5,7 +5,7 @@
  *
  * Each job leaves a marker, written last: after a kill -9 the marker is missing, and the job is done again.
  */
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -52,16 +52,16 @@ function isInstalledByHand() {
   });
 }
 
-function install() {
+async function install(share) {
   if (isInstalledByHand()) return writeFileSync(INSTALL_MARKER, wantedInstall());
   say('Installing dependencies (npm ci, about a minute the first time) …');
   const started = Date.now();
   rmSync(INSTALL_MARKER, { force: true });
   // Under `npm start` npm names itself; NODE_ENV=production must not leave out what the build needs.
   const self = process.env.npm_execpath ?? '';
-  const options = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund'];
-  if (basename(self) === 'npm-cli.js') run('npm ci', process.execPath, [self, ...options]);
-  else run('npm ci', 'npm', options);
+  const options = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (basename(self) === 'npm-cli.js') await run('npm ci', process.execPath, [self, ...options], share);
+  else await run('npm ci', 'npm', options, share);
   writeFileSync(INSTALL_MARKER, wantedInstall());
   say(`Dependencies installed in ${seconds(started)}.`);
 }
@@ -83,13 +83,14 @@ function isBuilt() {
   return read(BUILD_MARKER) === wantedBuild();
 }
 
-function build() {
+async function build(share) {
   say('Building …');
   const started = Date.now();
   const wanted = wantedBuild(); // taken before: a file saved during the build makes the next start build again
   // Everything goes: tsc's record of an earlier build would keep it from writing files that a kill -9 left out.
   rmSync(join(ROOT, 'dist'), { recursive: true, force: true });
-  run('The build', process.execPath, [join(ROOT, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js'), 'build']);
+  const nest = join(ROOT, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
+  await run('The build', process.execPath, [nest, 'build'], share);
   writeFileSync(BUILD_MARKER, wanted);
   say(`Built in ${seconds(started)}.`);
 }
@@ -98,11 +99,16 @@ function seconds(started) {
   return `${((Date.now() - started) / 1000).toFixed(1)} s`;
 }
 
-function run(what, command, options) {
+async function run(what, command, options, share) {
   // Its output goes where progress goes, so that the caller's stdout stays its own.
-  const { status, signal, error } = spawnSync(command, options, { cwd: ROOT, stdio: ['ignore', 2, 2] });
-  if (status === 0) return;
-  say(`${what} failed (${error?.message ?? signal ?? `exit code ${status}`}); see above.`);
+  const child = spawn(command, options, { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  if (child.pid !== undefined) share(child.pid);
+  const failure = await new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(code === 0 ? undefined : (signal ?? `exit code ${code}`)));
+  });
+  if (failure === undefined) return;
+  say(`${what} failed (${failure}); see above.`);
   throw new PrepareError();
 }
 
@@ -115,9 +121,9 @@ if (!isReady()) {
   mkdirSync(join(ROOT, '.waybill'), { recursive: true });
   const lock = join(ROOT, '.waybill', 'prepare.lock');
   const waiting = () => say('Waiting for another process that prepares this checkout …');
-  await withLock(lock, waiting, () => {
-    if (!isInstalled()) install();
-    if (withBuild && !isBuilt()) build();
+  await withLock(lock, waiting, async (share) => {
+    if (!isInstalled()) await install(share);
+    if (withBuild && !isBuilt()) await build(share);
   }).catch((error) => {
     if (!(error instanceof PrepareError)) say(`Could not prepare the checkout: ${error.message}`);
     process.exitCode = 1;

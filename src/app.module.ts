@@ -1,28 +1,25 @@
-import { type DynamicModule, Module } from '@nestjs/common';
+import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_PIPE } from '@nestjs/core';
 import { createValidationPipe, ProblemFilter, ProblemPagesController } from './common/index.js';
+import type { ServiceConfig } from './config.js';
 import { DatabaseModule } from './database/index.js';
 import { HealthController } from './health/health.controller.js';
 import { IdentityModule } from './identity/index.js';
 import { OrdersModule } from './orders/index.js';
 import { WorkflowModule } from './workflow/index.js';
 
-export interface AppSettings {
-  /** Address of `waybill_app`. */
-  databaseUrl: string;
-  databasePoolSize: number;
-}
-
 @Module({})
 export class AppModule {
-  static register({ databaseUrl, databasePoolSize }: AppSettings): DynamicModule {
+  /** @param extensions modules that a deployment adds, with guards and hooks for instance */
+  static register({ database, databasePoolSize }: ServiceConfig, extensions: readonly Type<unknown>[]): DynamicModule {
     return {
       module: AppModule,
       imports: [
-        DatabaseModule.register({ url: databaseUrl, poolSize: databasePoolSize }),
+        DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize }),
         IdentityModule,
         WorkflowModule,
         OrdersModule,
+        ...extensions,
       ],
       controllers: [HealthController, ProblemPagesController],
       providers: [

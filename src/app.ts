@@ -1,7 +1,7 @@
 import { type LogLevel, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
-import { AppModule, type AppSettings } from './app.module.js';
+import { AppModule } from './app.module.js';
 import {
   installProblemHandlers,
   problemServerOptions,
@@ -9,29 +9,24 @@ import {
   registerJsonBody,
   registerRequestId,
 } from './common/index.js';
+import type { ServiceConfig } from './config.js';
 import { openApiDocument } from './openapi.js';
 
-export interface CreateAppOptions extends AppSettings {
-  trustProxy: boolean | string;
-  logLevel: LogLevel;
-  /** Modules that extend the service, such as guards and hooks of a deployment. */
-  extensions?: readonly Type<unknown>[];
-}
-
 /** The service, ready to listen: main and tests share it. */
-export async function createApp(options: CreateAppOptions): Promise<NestFastifyApplication> {
-  const adapter = new FastifyAdapter({ ...problemServerOptions, trustProxy: options.trustProxy });
+export async function createApp(
+  config: ServiceConfig,
+  extensions: readonly Type<unknown>[] = [],
+): Promise<NestFastifyApplication> {
+  const adapter = new FastifyAdapter({ ...problemServerOptions, trustProxy: config.trustProxy });
   const fastify = adapter.getInstance();
   installProblemHandlers(fastify);
   registerRequestId(fastify);
   registerConditionalGet(fastify);
   registerJsonBody(fastify);
 
-  const root = AppModule.register(options);
-  root.imports = [...(root.imports ?? []), ...(options.extensions ?? [])];
-  const app = await NestFactory.create<NestFastifyApplication>(root, adapter, {
+  const app = await NestFactory.create<NestFastifyApplication>(AppModule.register(config, extensions), adapter, {
     bodyParser: false,
-    logger: levelsFrom(options.logLevel),
+    logger: levelsFrom(config.logLevel),
     abortOnError: false,
   });
   const document = openApiDocument(app);

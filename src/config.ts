@@ -15,11 +15,18 @@ export interface Config {
   databasePoolSize: number;
 }
 
+/** Settings with the database found: given by address, or started. */
+export interface ServiceConfig extends Config {
+  database: DatabaseAddresses;
+}
+
 export interface DatabaseAddresses {
   /** As `waybill_app`: what requests use. */
   appUrl: string;
   /** As `waybill_owner`: migrations and administration. Absent where a deployment migrates by itself. */
   ownerUrl: string | null;
+  /** As `waybill_sealer`: background work on all tenants. */
+  sealerUrl: string | null;
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'log', 'debug', 'verbose'] as const;
@@ -64,8 +71,13 @@ function environment(): NodeJS.ProcessEnv {
 function addresses(env: NodeJS.ProcessEnv): DatabaseAddresses | null {
   const appUrl = url(env, 'DATABASE_URL');
   const ownerUrl = url(env, 'MIGRATION_DATABASE_URL');
-  if (!appUrl && ownerUrl) throw new ConfigError('MIGRATION_DATABASE_URL is set, but DATABASE_URL is not. Set both.');
-  return appUrl ? { appUrl, ownerUrl } : null;
+  const sealerUrl = url(env, 'SEALER_DATABASE_URL');
+  if (!appUrl && (ownerUrl || sealerUrl)) {
+    throw new ConfigError(
+      'DATABASE_URL is not set, but another database address is. Set it to the address of waybill_app.',
+    );
+  }
+  return appUrl ? { appUrl, ownerUrl, sealerUrl } : null;
 }
 
 function url(env: NodeJS.ProcessEnv, name: string): string | null {

@@ -1,11 +1,7 @@
-import { announce, untilStopped } from './cli/console.js';
-import { loadConfig } from './config.js';
-import { serve } from './serve.js';
+import { runService } from './cli/serve-command.js';
 
 try {
-  const service = await serve(loadConfig(), (line) => console.log(line));
-  announce(service);
-  await untilStopped(() => service.stop());
+  await runService();
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;

@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
-import type { Config, DatabaseAddresses } from './config.js';
+import type { Config, DatabaseAddresses, ServiceConfig } from './config.js';
 import { bootstrapCluster, migrate } from './database/index.js';
 import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
@@ -14,64 +14,61 @@ export interface RunningService {
   baseUrl: string;
   /** The file with demo keys; null on an external database. */
   demoFile: string | null;
-  /** A key that can do everything with orders, for the first curl; null on an external database. */
-  demoKey: string | null;
   stop(): Promise<void>;
-}
-
-interface ServiceDatabase extends DatabaseAddresses {
-  embedded: (EmbeddedServer & { superuserDatabaseUrl: string }) | null;
 }
 
 const DATABASE = 'waybill';
 
 /** Starts everything that the settings ask for: PostgreSQL unless an address is given, migrations, demo data, HTTP. */
 export async function serve(config: Config, log: (line: string) => void): Promise<RunningService> {
-  const database = await openDatabase(config, log);
+  const { database, embedded } = config.database
+    ? { database: config.database, embedded: null }
+    : await openEmbedded(config.dataDir, log);
   try {
     if (database.ownerUrl) {
       const applied = await migrate(database.ownerUrl);
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
     }
-    const { app, baseUrl } = await listen(config, database.appUrl);
-    const demo = database.embedded ? await demoData(config, database, baseUrl) : null;
+    const resolved: ServiceConfig = { ...config, database };
+    const { app, baseUrl } = await listen(resolved);
+    const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
     return {
       baseUrl,
-      demoFile: demo?.file ?? null,
-      demoKey: demo?.key ?? null,
+      demoFile: demo,
       stop: async () => {
         await app.close();
-        await database.embedded?.stop();
+        await embedded?.stop();
       },
     };
   } catch (error) {
-    await database.embedded?.stop();
+    await embedded?.stop();
     throw error;
   }
 }
 
-async function openDatabase({ database, dataDir }: Config, log: (line: string) => void): Promise<ServiceDatabase> {
-  if (database) return { ...database, embedded: null };
-  const embedded = await startEmbedded({ dataDir: join(dataDir, 'pg'), binaries: embeddedBinaries(), log });
-  const urls = await bootstrapCluster(embedded.superuserUrl, DATABASE, await rolePasswords(join(dataDir, 'pg')));
-  const superuserDatabaseUrl = Object.assign(new URL(embedded.superuserUrl), { pathname: `/${DATABASE}` }).href;
-  return { appUrl: urls.appUrl, ownerUrl: urls.ownerUrl, embedded: { ...embedded, superuserDatabaseUrl } };
+/** The embedded server with its roles and database, for whoever needs it without HTTP. */
+export async function openEmbedded(
+  dataDir: string,
+  log: (line: string) => void,
+): Promise<{ database: DatabaseAddresses; embedded: EmbeddedServer }> {
+  const folder = join(dataDir, 'pg');
+  const embedded = await startEmbedded({ dataDir: folder, binaries: embeddedBinaries(), log });
+  const database = await bootstrapCluster(embedded.superuserUrl, DATABASE, await rolePasswords(folder));
+  return { database, embedded };
 }
 
-async function listen(config: Config, databaseUrl: string): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
-  const { databasePoolSize, trustProxy, logLevel, host, port } = config;
-  const app = await createApp({ databaseUrl, databasePoolSize, trustProxy, logLevel });
+async function listen(config: ServiceConfig): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
+  const app = await createApp(config);
   try {
     mountSwaggerUi(app);
-    await app.listen(port, host);
+    await app.listen(config.port, config.host);
     return { app, baseUrl: (await app.getUrl()).replace('[::1]', '127.0.0.1').replace('0.0.0.0', '127.0.0.1') };
   } catch (error) {
     await app.close();
     const isTaken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
     if (!isTaken) throw error;
-    throw new Error(`Port ${port} is taken. Stop what listens there, or choose another: PORT=${port + 1} npm start`, {
-      cause: error,
-    });
+    const advice = `Stop what listens there, or choose another: PORT=${config.port + 1} npm start`;
+    throw new Error(`Port ${config.port} is taken. ${advice}`, { cause: error });
   }
 }
 
@@ -81,22 +78,27 @@ interface DemoFile {
   database: { url: string; ownerUrl: string | null; superuserUrl: string };
 }
 
-/** Makes the demo tenants on the first start, and writes where the service and its database are on every one. */
-async function demoData(config: Config, database: ServiceDatabase, baseUrl: string): Promise<{ file: string; key: string }> {
-  const file = join(config.dataDir, 'demo.json');
+/**
+ * Makes the demo tenants on the first start, and writes on every one where the service and its database are.
+ *
+ * @returns the file
+ */
+async function demoData(
+  { dataDir, database }: ServiceConfig,
+  embedded: EmbeddedServer,
+  baseUrl: string,
+): Promise<string> {
+  const file = join(dataDir, 'demo.json');
   const tenants = (await readDemoFile(file))?.tenants ?? (await makeDemoTenants(database.ownerUrl ?? ''));
+  const superuserUrl = Object.assign(new URL(embedded.superuserUrl), { pathname: `/${DATABASE}` }).href;
   const content: DemoFile = {
     baseUrl,
     tenants,
-    database: {
-      url: database.appUrl,
-      ownerUrl: database.ownerUrl,
-      superuserUrl: database.embedded?.superuserDatabaseUrl ?? '',
-    },
+    database: { url: database.appUrl, ownerUrl: database.ownerUrl, superuserUrl },
   };
-  await mkdir(config.dataDir, { recursive: true });
+  await mkdir(dataDir, { recursive: true });
   await writeFile(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  return { file, key: tenants[0]?.keys.operator ?? '' };
+  return file;
 }
 
 async function readDemoFile(file: string): Promise<DemoFile | null> {

@@ -2,15 +2,17 @@ import { relative } from 'node:path';
 import type { RunningService } from '../serve.js';
 
 /** What a newcomer needs to go on, printed once the service answers. */
-export function announce({ baseUrl, demoFile, demoKey }: RunningService): void {
+export function announce({ baseUrl, demoFile }: RunningService): void {
   const lines = [`Waybill serves ${baseUrl}`, `  API page   ${baseUrl}/docs`, `  OpenAPI    ${baseUrl}/openapi.json`];
-  if (demoFile && demoKey) {
+  if (demoFile) {
+    const shown = relative(process.cwd(), demoFile);
+    const key = `$(node -p "JSON.parse(fs.readFileSync('${shown}')).tenants[0].keys.operator")`;
     lines.push(
-      `  Demo keys  ${relative(process.cwd(), demoFile) || demoFile}`,
+      `  Demo keys  ${shown}`,
       '',
       'A first order:',
-      `curl ${baseUrl}/v1/orders -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' \\`,
-      `  -H "Idempotency-Key: $(uuidgen 2>/dev/null || date +%s%N)" \\`,
+      `curl ${baseUrl}/v1/orders -H "Authorization: Bearer ${key}" \\`,
+      `  -H 'Content-Type: application/json' -H "Idempotency-Key: first-$(date +%s)" \\`,
       `  -d '{"channel":"web","currency":"EUR","customer":{"ref":"c-42","name":"Ada Example"},"lines":[{"sku":"TEA-1","name":"Green tea","quantity":2,"unitPrice":1299,"taxRatePpm":190000}],"shipping":490}'`,
     );
   }

@@ -64,7 +64,10 @@ export function ApiProblems(...codes: readonly ProblemCode[]): MethodDecorator &
             schema: {
               allOf: [
                 { $ref: getSchemaPath(ProblemDto) },
-                { type: 'object', properties: { code: { type: 'string', enum: possible }, status: { enum: [status] } } },
+                {
+                  type: 'object',
+                  properties: { code: { type: 'string', enum: possible }, status: { enum: [status] } },
+                },
               ],
             },
           },

@@ -19,8 +19,9 @@ const REQUEST_TIMEOUT_MS = 30_000;
 export const problemServerOptions = {
   bodyLimit: BODY_LIMIT_BYTES,
   requestTimeout: REQUEST_TIMEOUT_MS,
-  // Node looks for slow requests this often only.
-  http: { connectionsCheckingInterval: 5_000 },
+  // Fastify sets the request timeout after Node has chosen 60 s for the headers, and Node swaps the two when the headers'
+  // is the longer one: bodies would then have 60 s. It also looks for slow requests only this often.
+  http: { headersTimeout: 10_000, requestTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 5_000 },
   routerOptions: { maxParamLength: 255 },
   // A closing server still answers what it accepted; its own 503 would not be a problem document either.
   return503OnClosing: false,

@@ -96,7 +96,7 @@ beforeAll(async () => {
   const adapter = new FastifyAdapter({
     ...problemServerOptions,
     requestTimeout: 300,
-    http: { connectionsCheckingInterval: 100 },
+    http: { headersTimeout: 200, requestTimeout: 300, connectionsCheckingInterval: 100 },
   });
   app = await NestFactory.create<NestFastifyApplication>(ThingsModule, adapter, { bodyParser: false, logger: false });
   const fastify = adapter.getInstance();
@@ -140,6 +140,7 @@ function sendRaw(text: string | Buffer): Promise<string> {
     socket.on('data', (chunk) => (answer += chunk.toString()));
     socket.on('close', () => resolve(answer));
     socket.on('error', reject);
+    socket.setTimeout(3_000, () => socket.destroy());
   });
 }
 

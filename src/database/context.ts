@@ -24,6 +24,7 @@ export interface ContextualRequest {
 
 /** @throws Error when the route is reached without authentication, which is a fault of the route */
 export function contextOf(request: ContextualRequest): TransactionContext {
-  if (!request.principal) throw new Error('A transaction needs a principal: this route is public and must not use @Tx()');
+  if (!request.principal)
+    throw new Error('A transaction needs a principal: this route is public and must not use @Tx()');
   return { ...request.principal, requestId: request.id };
 }

@@ -13,7 +13,12 @@ export class DatabaseModule {
     return {
       module: DatabaseModule,
       imports: [
-        TypeOrmModule.forRoot({ ...dataSourceOptions(settings), autoLoadEntities: true, retryAttempts: 5, retryDelay: 500 }),
+        TypeOrmModule.forRoot({
+          ...dataSourceOptions(settings),
+          autoLoadEntities: true,
+          retryAttempts: 5,
+          retryDelay: 500,
+        }),
       ],
       providers: [TransactionRunner, RoleCheck, { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor }],
       exports: [TransactionRunner],

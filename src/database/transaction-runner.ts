@@ -82,7 +82,8 @@ async function begin(client: PoolClient, context: TransactionContext, mode: Acce
 /** PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement of the transaction had failed. */
 async function commit(client: PoolClient): Promise<void> {
   const { command } = await client.query('COMMIT');
-  if (command !== 'COMMIT') throw new Error(`COMMIT was answered with ${command}: an error in the transaction was swallowed`);
+  if (command !== 'COMMIT')
+    throw new Error(`COMMIT was answered with ${command}: an error in the transaction was swallowed`);
 }
 
 /** A connection that can't roll back is closed; the pool makes another. */

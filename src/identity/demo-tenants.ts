@@ -42,7 +42,11 @@ async function enterTenant(client: pg.Client, slug: string, name: string): Promi
   const found = await client.query<{ id: string }>('SELECT id FROM waybill.tenants WHERE slug = $1', [slug]);
   const [known] = found.rows;
   if (!known) {
-    const made = await client.query<{ id: string }>('SELECT waybill.create_tenant($1, $2, $3) AS id', [slug, name, uuid()]);
+    const made = await client.query<{ id: string }>('SELECT waybill.create_tenant($1, $2, $3) AS id', [
+      slug,
+      name,
+      uuid(),
+    ]);
     return Number(made.rows[0]?.id);
   }
   const enter = `SELECT waybill.set_context($1, $2, '{system}', 'demo')`;
@@ -69,13 +73,10 @@ async function makeKeys(client: pg.Client, tenantId: number): Promise<Record<str
       [tenantId, uuid(), `demo-${role}`, `Demo ${role}`, [role]],
     );
     const key = makeApiKey(tenantId);
-    await client.query('INSERT INTO waybill.api_keys (tenant_id, id, user_id, prefix, hash) VALUES ($1, $2, $3, $4, $5)', [
-      tenantId,
-      uuid(),
-      user.rows[0]?.id,
-      key.prefix,
-      key.hash,
-    ]);
+    await client.query(
+      'INSERT INTO waybill.api_keys (tenant_id, id, user_id, prefix, hash) VALUES ($1, $2, $3, $4, $5)',
+      [tenantId, uuid(), user.rows[0]?.id, key.prefix, key.hash],
+    );
     keys[role] = key.text;
   }
   return keys;

@@ -57,13 +57,20 @@ export function pageStatement(tenantId: number, page: OrderPage): Statement {
   }
   const limit = values.add(page.limit);
   const branch = (status?: string): string => {
-    const all = [`tenant_id = ${tenant}`, ...(status === undefined ? [] : [`status = ${values.add(status)}`]), ...common];
+    const all = [
+      `tenant_id = ${tenant}`,
+      ...(status === undefined ? [] : [`status = ${values.add(status)}`]),
+      ...common,
+    ];
     return `SELECT id, ${column} AS at FROM waybill.orders WHERE ${all.join(' AND ')} ORDER BY ${column} ${order}, id ${order} LIMIT ${limit}`;
   };
   const { status = [] } = page.filter;
   if (status.length <= 1) return { text: branch(status[0]), values: values.all };
   const union = status.map((state) => `(${branch(state)})`).join(' UNION ALL ');
-  return { text: `SELECT id, at FROM (${union}) u ORDER BY at ${order}, id ${order} LIMIT ${limit}`, values: values.all };
+  return {
+    text: `SELECT id, at FROM (${union}) u ORDER BY at ${order}, id ${order} LIMIT ${limit}`,
+    values: values.all,
+  };
 }
 
 /** How many orders the filter matches, all pages together. */
@@ -84,7 +91,8 @@ function conditions(filter: OrderFilter, values: Values): string[] {
   if (placedFrom !== undefined) found.push(`placed_at >= ${values.add(placedFrom)}`);
   if (placedBefore !== undefined) found.push(`placed_at < ${values.add(placedBefore)}`);
   if (updatedFrom !== undefined) found.push(`updated_at >= ${values.add(updatedFrom)}`);
-  if (prefix !== undefined) found.push(`(${begins('number', prefix.toUpperCase(), values)} OR ${begins('external_ref', prefix, values)})`);
+  if (prefix !== undefined)
+    found.push(`(${begins('number', prefix.toUpperCase(), values)} OR ${begins('external_ref', prefix, values)})`);
   return found;
 }
 

@@ -146,7 +146,10 @@ export class OrdersController {
 
   @Get(':id/transitions')
   @Roles(...READERS)
-  @ApiOperation({ operationId: 'listOrderTransitions', summary: 'What this caller may do now, and what blocks the rest' })
+  @ApiOperation({
+    operationId: 'listOrderTransitions',
+    summary: 'What this caller may do now, and what blocks the rest',
+  })
   @ApiParam(ORDER_ID)
   @ApiOkResponse({ type: PossibleTransitionsDto })
   @ApiProblems('not-found')
@@ -244,7 +247,12 @@ export class OrdersController {
   }
 
   private async events(tx: TenantTransaction, id: string, { limit = DEFAULT_PAGE, cursor }: PageQuery) {
-    const rows = await this.orders.eventsAfter(tx, id, cursor === undefined ? 0 : readVersionCursor(cursor, id), limit + 1);
+    const rows = await this.orders.eventsAfter(
+      tx,
+      id,
+      cursor === undefined ? 0 : readVersionCursor(cursor, id),
+      limit + 1,
+    );
     const events = rows.slice(0, limit);
     return { events, next: rows.length > limit ? versionCursor(id, events.at(-1)?.version ?? 0) : null };
   }

@@ -15,7 +15,8 @@ export class VersionNotFound extends DomainError<'not-found'> {
 
 export class IllegalTransition extends DomainError<'illegal-transition'> {
   constructor(members: { from: string; to: string; allowed: string[] }) {
-    const ways = members.allowed.length > 0 ? `it can go to ${members.allowed.join(' or ')}` : 'nothing leads out of there';
+    const ways =
+      members.allowed.length > 0 ? `it can go to ${members.allowed.join(' or ')}` : 'nothing leads out of there';
     super('illegal-transition', `The order is ${members.from} and cannot become ${members.to}: ${ways}.`, members);
   }
 }
@@ -64,13 +65,18 @@ export class ExternalRefTaken extends DomainError<'external-ref-taken'> {
 
 export class TotalMismatch extends DomainError<'total-mismatch'> {
   constructor(expected: number, actual: number) {
-    super('total-mismatch', `The total is ${actual} minor units, not ${expected}. Nothing was stored.`, { expected, actual });
+    super('total-mismatch', `The total is ${actual} minor units, not ${expected}. Nothing was stored.`, {
+      expected,
+      actual,
+    });
   }
 }
 
 export class InvalidOrder extends DomainError<'validation-failed'> {
   constructor(errors: ProblemFault[]) {
-    super('validation-failed', `The body has ${errors.length === 1 ? 'one fault' : `${errors.length} faults`}.`, { errors });
+    super('validation-failed', `The body has ${errors.length === 1 ? 'one fault' : `${errors.length} faults`}.`, {
+      errors,
+    });
   }
 }
 

@@ -144,7 +144,11 @@ export class OrdersService {
     return events;
   }
 
-  private async past(tx: TenantTransaction, { id, tenantId }: OrderDetails, { version, asOf }: Moment): Promise<OrderDetails> {
+  private async past(
+    tx: TenantTransaction,
+    { id, tenantId }: OrderDetails,
+    { version, asOf }: Moment,
+  ): Promise<OrderDetails> {
     const event =
       version === undefined
         ? await this.events.atTime(tx, streamOf(id), asOf ?? '')
@@ -210,7 +214,9 @@ function checkMetadata(metadata: unknown): Record<string, unknown> {
 /** A contact without the members that were not given; undefined when there is none. */
 function contact(given: object | undefined | null): Contact | undefined {
   if (!given) return undefined;
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null)) as Contact;
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined && value !== null),
+  ) as Contact;
 }
 
 function withoutNothing(contacts: Record<ContactField, Contact | undefined>): Contacts {

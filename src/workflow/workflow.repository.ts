@@ -8,7 +8,9 @@ export class WorkflowRepository {
   constructor(private readonly dataSource: DataSource) {}
 
   machines(): Promise<MachineRow[]> {
-    return this.dataSource.query('SELECT machine, initial_state AS "initialState" FROM waybill.machines ORDER BY machine');
+    return this.dataSource.query(
+      'SELECT machine, initial_state AS "initialState" FROM waybill.machines ORDER BY machine',
+    );
   }
 
   rules(): Promise<TransitionRule[]> {

@@ -74,7 +74,12 @@ export class WorkflowService implements OnApplicationBootstrap {
   }
 
   /** Every way out of a state, and what blocks it for the caller of this transaction. */
-  async possible(tx: TenantTransaction, machineName: string, entityId: string, from: string): Promise<PossibleTransition[]> {
+  async possible(
+    tx: TenantTransaction,
+    machineName: string,
+    entityId: string,
+    from: string,
+  ): Promise<PossibleTransition[]> {
     const machine = this.machine(machineName);
     const possible: PossibleTransition[] = [];
     for (const { to, roles, requiresReason, guards } of allowedFrom(machine, from)) {
@@ -104,7 +109,11 @@ export class WorkflowService implements OnApplicationBootstrap {
     );
   }
 
-  private async refusals(tx: TenantTransaction, guards: readonly string[], change: TransitionChange): Promise<GuardRefusal[]> {
+  private async refusals(
+    tx: TenantTransaction,
+    guards: readonly string[],
+    change: TransitionChange,
+  ): Promise<GuardRefusal[]> {
     const refusals: GuardRefusal[] = [];
     for (const name of guards) {
       const detail = await this.guards.get(name)?.refuse(tx, change);

@@ -185,7 +185,8 @@ export class EditableOrderBody {
 export class PlaceOrderBody {
   @ApiProperty({ example: 'web', pattern: '^[a-z0-9][a-z0-9_.-]{0,31}$', description: 'Where the order comes from.' })
   @Matches(/^[a-z0-9][a-z0-9_.-]{0,31}$/, {
-    message: '$property must be 1 to 32 characters of a-z, 0-9, dot, hyphen and underscore, beginning with a letter or digit',
+    message:
+      '$property must be 1 to 32 characters of a-z, 0-9, dot, hyphen and underscore, beginning with a letter or digit',
   })
   channel!: string;
 

@@ -26,7 +26,9 @@ export class PageQuery {
 export class ListOrdersQuery extends PageQuery {
   @ApiPropertyOptional({ example: 'pending,confirmed', description: 'One or more states, separated by commas.' })
   @IsOptional()
-  @Matches(/^[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*){0,19}$/, { message: '$property must be names of states, separated by commas' })
+  @Matches(/^[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*){0,19}$/, {
+    message: '$property must be names of states, separated by commas',
+  })
   status?: string;
 
   @ApiPropertyOptional({ example: 'web' })

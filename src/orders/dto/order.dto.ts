@@ -154,7 +154,15 @@ export class StatusChangeDto {
   @ApiProperty({ type: 'string', nullable: true })
   requestId!: string | null;
 
-  static of({ seq, fromStatus, toStatus, changedBy, changedAt, reason, requestId }: OrderStatusChange): StatusChangeDto {
+  static of({
+    seq,
+    fromStatus,
+    toStatus,
+    changedBy,
+    changedAt,
+    reason,
+    requestId,
+  }: OrderStatusChange): StatusChangeDto {
     return Object.assign(new StatusChangeDto(), {
       seq,
       from: fromStatus,

@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+import { Command } from 'commander';
+import { addMigrateCommand } from './migrate-command.js';
+import { addServeCommand } from './serve-command.js';
+
+const program = new Command('waybill').description('Order management: serve it, migrate it, look after it.');
+addServeCommand(program);
+addMigrateCommand(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}

@@ -1,0 +1,31 @@
+import type { Command } from 'commander';
+import { migrate, migrateDown, migrationStatus } from '../database/index.js';
+import { withOwnerUrl } from './database-address.js';
+
+export function addMigrateCommand(program: Command): void {
+  program
+    .command('migrate')
+    .description('Bring the database to the newest schema')
+    .option('--down', 'take the newest migration back, with its data')
+    .option('--status', 'only list the migrations and whether the database has them')
+    .action(({ down, status }: { down?: boolean; status?: boolean }) =>
+      withOwnerUrl(async (ownerUrl) => {
+        if (status) await printStatus(ownerUrl);
+        else if (down) console.log(describeDown(await migrateDown(ownerUrl)));
+        else console.log(describeUp(await migrate(ownerUrl)));
+      }),
+    );
+}
+
+async function printStatus(ownerUrl: string): Promise<void> {
+  for (const { name, applied } of await migrationStatus(ownerUrl))
+    console.log(`${applied ? 'applied' : 'missing'}  ${name}`);
+}
+
+function describeUp(applied: readonly string[]): string {
+  return applied.length === 0 ? 'The schema is up to date.' : `Applied:\n  ${applied.join('\n  ')}`;
+}
+
+function describeDown(name: string | null): string {
+  return name ? `Took back ${name}.` : 'There is no migration to take back.';
+}
