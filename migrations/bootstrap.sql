@@ -24,7 +24,8 @@
 
 -- @section roles
 
--- Two runs at once would trip over each other's "already exists".
+-- Two runs at once would trip over each other's "already exists". (Should they start from different databases, they
+-- don't see each other's lock; then run the one that failed again.)
 DO $$ BEGIN PERFORM pg_advisory_lock(hashtext('waybill bootstrap')); END $$;
 
 -- Owns the business schema and runs migrations. NOINHERIT: it acts as waybill_audit only after SET ROLE, so that no

@@ -96,7 +96,7 @@ function buildObject(
   return undefined;
 }
 
-const DECIMAL = /^-?(?:0|[1-9]\d{0,15})(?:\.\d{1,15})?$/;
+const DECIMAL = /^-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?$/;
 
 /** Text that isn't a number or boolean in its plain form is left as it is, for the validators to refuse. */
 function readText(plan: PropertyPlan, value: unknown): unknown {

@@ -104,6 +104,9 @@ beforeAll(async () => {
   registerJsonBody(fastify);
   installProblemHandlers(fastify);
   app.enableCors({ origin: ['https://shop.example'] });
+  app.use('/middleware', () => {
+    throw new DomainError('forbidden', 'Not through here.');
+  });
   app.useGlobalPipes(createValidationPipe());
   await app.listen(0, '127.0.0.1');
   base = await app.getUrl();
@@ -126,10 +129,10 @@ async function send(path: string, init?: RequestInit): Promise<Answer> {
 }
 
 function post(
-  body: string | Buffer,
+  body: string | Uint8Array,
   headers: Record<string, string> = { 'content-type': 'application/json' },
 ): Promise<Answer> {
-  return send('/things', { method: 'POST', body: body as BodyInit, headers });
+  return send('/things', { method: 'POST', body: Uint8Array.from(Buffer.from(body)), headers });
 }
 
 /** Sends raw text on a socket and reads until the server closes. */
@@ -179,6 +182,15 @@ describe('errors of handlers', () => {
     expect(status).toBe(503);
     expect(headers.get('retry-after')).toBe('2');
     expect(body['code']).toBe('unavailable');
+  });
+});
+
+describe('errors of Nest middleware', () => {
+  it('become problems too', async () => {
+    const { status, headers, body } = await send('/middleware/x?y=1', { headers: { 'x-request-id': 'req-2' } });
+    expect(status).toBe(403);
+    expect(headers.get('x-request-id')).toBe('req-2');
+    expect(body).toMatchObject({ code: 'forbidden', instance: '/middleware/x', requestId: 'req-2' });
   });
 });
 
@@ -330,7 +342,7 @@ describe('bodies', () => {
       send(`/things/${id}`, { method: 'DELETE' }),
       send(`/things/${id}`, { method: 'DELETE', headers: { 'content-type': 'application/json' } }),
       send(`/things/${id}`, { method: 'DELETE', body: '{', headers: { 'content-type': 'application/json' } }),
-      send(`/things/${id}`, { method: 'DELETE', body: Buffer.from('x') as unknown as BodyInit }),
+      send(`/things/${id}`, { method: 'DELETE', body: Uint8Array.from([120]) }),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 415]);
     const get = await sendRaw(

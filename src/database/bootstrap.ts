@@ -1,8 +1,12 @@
+import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { findUp } from './embedded/find-up.js';
 import type { RolePasswords } from './embedded/index.js';
 import { parseScript, runScript } from './psql-script.js';
+
+const MOST_ATTEMPTS = 10;
 
 /** Addresses of one database, by the role that logs in. */
 export interface RoleUrls {
@@ -22,8 +26,26 @@ export async function bootstrapCluster(
   database: string,
   passwords: RolePasswords,
 ): Promise<RoleUrls> {
-  await runSections(superuserUrl, database, passwords);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await runSections(superuserUrl, database, passwords);
+      break;
+    } catch (error) {
+      if (attempt === MOST_ATTEMPTS || !isRace(error)) throw error;
+      await sleep(randomInt(20, 200));
+    }
+  }
   return roleUrls(superuserUrl, database, passwords);
+}
+
+/**
+ * Whether two bootstraps got in each other's way. The script takes a lock, but such locks belong to one database, and
+ * roles to the whole server: runs that started from different databases can still meet.
+ */
+function isRace(error: unknown): boolean {
+  const { code, message = '' } = error as { code?: string; message?: string };
+  const alreadyThere = ['23505', '42710', '42P04'];
+  return alreadyThere.includes(code ?? '') || message.startsWith('tuple concurrently');
 }
 
 /**

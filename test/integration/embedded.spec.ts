@@ -199,8 +199,14 @@ describe('a fresh start', () => {
     await server.stop();
     const again = await start();
     expect(await readMark(again)).toBe(42);
+    const shown = await query<{ folder: string }>(
+      again.superuserUrl,
+      `SELECT trim('"' FROM current_setting('unix_socket_directories')) AS folder`,
+    );
+    const { folder } = shown[0]!;
+    expect(await readdir(folder)).toHaveLength(2); // the socket and its lock
     await again.stop();
-    expect((await readdir(tmpdir())).filter((name) => name.startsWith('waybill-pg-'))).toEqual([]);
+    await expect(stat(folder)).rejects.toThrow('ENOENT');
   });
 
   if (IS_ROOT)

@@ -1,0 +1,86 @@
+/** Who may import whom; the picture is in docs/architecture.md. Names of folders below src. */
+const INNER = ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders', 'payments', 'shipments'];
+
+/** For each folder, the folders it may import from; itself is implied. */
+const MAY_IMPORT = {
+  common: [],
+  database: ['common'],
+  identity: ['common', 'database'],
+  workflow: ['common', 'database', 'identity'],
+  idempotency: ['common', 'database', 'identity'],
+  audit: ['common', 'database', 'identity'],
+  orders: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit'],
+  payments: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],
+  shipments: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],
+};
+
+const FRAMEWORKS = '^node_modules/(@nestjs|typeorm|fastify|@fastify)/';
+/** Decisions, hashing and money: they run without a server or a database. */
+const PURE = [
+  'common/(money|cursor|timestamp|canonical-json|json-body|json-pointer|merge-patch|currency)',
+  'workflow/(machine|diagram[a-z-]*)',
+  'orders/(order-edit|order-number|order-page)',
+  'identity/api-key',
+];
+
+export default {
+  forbidden: [
+    ...Object.entries(MAY_IMPORT).map(([folder, allowed]) => ({
+      name: `${folder}-imports-only-what-is-left-of-it`,
+      severity: 'error',
+      from: { path: `^src/${folder}/` },
+      to: { path: '^src/', pathNot: `^src/(${[folder, ...allowed].join('|')})/` },
+    })),
+    {
+      name: 'only-the-index-of-another-module',
+      comment: "A module's index.ts is its public face. The embedded server is a room of its own inside database.",
+      severity: 'error',
+      from: { path: `^src/(${INNER.join('|')}|[^/]+$)` },
+      to: {
+        path: `^src/(${INNER.join('|')})/`,
+        pathNot: [`^src/$1/`, '^src/[^/]+/index\\.ts$', '^src/database/embedded/index\\.ts$'],
+      },
+    },
+    {
+      name: 'pure-files-know-no-framework',
+      severity: 'error',
+      from: { path: `^src/(${PURE.join('|')})\\.ts$` },
+      to: { path: FRAMEWORKS },
+    },
+    {
+      name: 'controllers-know-no-storage',
+      comment: 'HTTP only: a controller asks a service. The type of what a service returns is no import at run time.',
+      severity: 'error',
+      from: { path: '\\.controller\\.ts$', pathNot: '^src/health/' },
+      to: {
+        path: '(\\.entity\\.ts$|\\.repository\\.ts$|^node_modules/(typeorm|pg)/)',
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
+      name: 'migrations-import-nothing-from-src',
+      severity: 'error',
+      from: { path: '^migrations/' },
+      to: { path: '^src/' },
+    },
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    {
+      name: 'no-test-support-in-production',
+      severity: 'error',
+      from: { path: '^(src|migrations)/', pathNot: '\\.spec\\.ts$' },
+      to: { path: '^test/' },
+    },
+    {
+      name: 'no-development-dependency-in-production',
+      severity: 'error',
+      from: { path: '^(src|migrations)/', pathNot: '\\.spec\\.ts$' },
+      to: { dependencyTypes: ['npm-dev'] },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default'] },
+  },
+};

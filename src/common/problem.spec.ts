@@ -1,0 +1,232 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  BadRequestException,
+  ForbiddenException,
+  HttpException,
+  ImATeapotException,
+  NotFoundException,
+} from '@nestjs/common';
+
+import { DomainError } from './domain-error.js';
+import { renderProblemIndex, renderProblemPage } from './problem-page.js';
+import { isProblemCode, PROBLEMS, problemDefinition, type ProblemCode } from './problem-table.js';
+import { isKeptUnderKey, problemBytes, toProblem } from './problem.js';
+
+const context = { instance: '/v1/orders', requestId: 'req-1' };
+const codeOf = (error: unknown) => toProblem(error, context).body.code;
+const withCode = (code: string, more: object = {}) => Object.assign(new Error('x'), { code, ...more });
+
+describe('the table of problems', () => {
+  it.each([
+    ['validation-failed', 422, false],
+    ['malformed-body', 400, false],
+    ['unknown-parameter', 400, false],
+    ['invalid-parameter', 400, false],
+    ['invalid-cursor', 400, false],
+    ['unauthenticated', 401, false],
+    ['forbidden', 403, false],
+    ['role-required', 403, false],
+    ['not-found', 404, false],
+    ['method-not-allowed', 405, false],
+    ['not-acceptable', 406, false],
+    ['request-timeout', 408, false],
+    ['payload-too-large', 413, false],
+    ['unsupported-media-type', 415, false],
+    ['headers-too-large', 431, false],
+    ['illegal-transition', 409, true],
+    ['already-in-state', 409, true],
+    ['guard-refused', 409, true],
+    ['not-editable', 409, true],
+    ['reason-required', 422, false],
+    ['total-mismatch', 422, false],
+    ['external-ref-taken', 409, true],
+    ['stale-version', 412, false],
+    ['precondition-required', 428, false],
+    ['quantity-exceeded', 409, true],
+    ['refund-exceeds-captured', 409, true],
+    ['payment-in-progress', 409, false],
+    ['payment-declined', 402, true],
+    ['idempotency-key-missing', 400, false],
+    ['idempotency-key-invalid', 400, false],
+    ['idempotency-key-in-flight', 409, false],
+    ['idempotency-key-reused', 422, false],
+    ['answer-erased', 410, false],
+    ['rate-limited', 429, false],
+    ['internal-error', 500, false],
+    ['unavailable', 503, false],
+  ] as const)('answers %s with %i, as the API document says', (code, status, kept) => {
+    expect(problemDefinition(code)).toMatchObject({ status, kept });
+  });
+
+  it('holds nothing else', () => {
+    expect(Object.keys(PROBLEMS)).toHaveLength(36);
+    expect(isProblemCode('not-found')).toBe(true);
+    for (const text of ['constructor', '__proto__', 'toString', '']) expect(isProblemCode(text)).toBe(false);
+  });
+
+  it('says when to come back for what passes by itself', () => {
+    const codes = Object.keys(PROBLEMS).filter(
+      (code) => problemDefinition(code as ProblemCode).retryAfter !== undefined,
+    );
+    expect(codes.toSorted()).toEqual(['idempotency-key-in-flight', 'rate-limited', 'unavailable']);
+  });
+});
+
+describe('toProblem', () => {
+  it('renders a domain error with its members, headers and time to wait', () => {
+    class TooFast extends DomainError<'rate-limited'> {
+      constructor() {
+        super('rate-limited', 'Ten a second.', undefined, {
+          retryAfterSeconds: 1.2,
+          headers: { 'RateLimit-Limit': '10' },
+        });
+      }
+    }
+    expect(toProblem(new TooFast(), { ...context, typeBase: 'https://api.example' })).toEqual({
+      status: 429,
+      headers: {
+        'content-type': 'application/problem+json',
+        'cache-control': 'no-store',
+        'retry-after': '2',
+        'ratelimit-limit': '10',
+      },
+      body: {
+        type: 'https://api.example/problems/rate-limited',
+        title: 'Too many requests',
+        status: 429,
+        detail: 'Ten a second.',
+        instance: '/v1/orders',
+        code: 'rate-limited',
+        requestId: 'req-1',
+      },
+    });
+  });
+
+  it('renders the same bytes for the same error', () => {
+    const error = new DomainError('already-in-state', 'It is confirmed.', { state: 'confirmed' });
+    const [a, b] = [problemBytes(toProblem(error, context)), problemBytes(toProblem(error, context))];
+    expect(a.equals(b)).toBe(true);
+    expect(String(a)).toBe(
+      '{"type":"/problems/already-in-state","title":"Already in this state","status":409,"detail":"It is confirmed.",' +
+        '"instance":"/v1/orders","code":"already-in-state","requestId":"req-1","state":"confirmed"}',
+    );
+  });
+
+  it('lets no member take the place of a common one', () => {
+    const members = { state: 'x', status: 200, type: 'evil', code: 'y' };
+    const { body } = toProblem(new DomainError('already-in-state', 'x', members), context);
+    expect(body).toMatchObject({
+      status: 409,
+      type: '/problems/already-in-state',
+      code: 'already-in-state',
+      state: 'x',
+    });
+  });
+
+  it('tells a 401 how to authenticate', () => {
+    expect(toProblem(new DomainError('unauthenticated', 'x'), context).headers['www-authenticate']).toBe('Bearer');
+  });
+
+  it.each([
+    ['FST_ERR_CTP_BODY_TOO_LARGE', 'payload-too-large'],
+    ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'unsupported-media-type'],
+    ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'malformed-body'],
+    ['FST_ERR_CTP_EMPTY_JSON_BODY', 'malformed-body'],
+    ['FST_ERR_BAD_URL', 'invalid-parameter'],
+    ['FST_ERR_MAX_PARAM_LENGTH', 'not-found'],
+    ['FST_ERR_HANDLER_TIMEOUT', 'unavailable'],
+    ['HPE_HEADER_OVERFLOW', 'headers-too-large'],
+    ['HPE_INVALID_METHOD', 'malformed-body'],
+    ['ERR_HTTP_REQUEST_TIMEOUT', 'request-timeout'],
+  ])('maps %s of the HTTP layer, alone and wrapped by Nest, to %s', (code, problem) => {
+    const error = withCode(code);
+    expect(codeOf(error)).toBe(problem);
+    expect(codeOf(new HttpException('x', 400, { cause: error }))).toBe(problem);
+  });
+
+  it('maps exceptions of Nest by their status, without their texts', () => {
+    expect(codeOf(new NotFoundException('secret'))).toBe('not-found');
+    expect(codeOf(new ForbiddenException())).toBe('forbidden');
+    expect(codeOf(new BadRequestException(['secret']))).toBe('invalid-parameter');
+    expect(codeOf(new ImATeapotException())).toBe('internal-error');
+    expect(JSON.stringify(toProblem(new BadRequestException(['secret']), context).body)).not.toContain('secret');
+  });
+
+  it.each([
+    '40001',
+    '40P01',
+    '55P03',
+    '57014',
+    '57P01',
+    '57P02',
+    '57P03',
+    '53300',
+    '53100',
+    '08006',
+    '08P01',
+    '25006',
+    'ECONNREFUSED',
+    'ECONNRESET',
+  ])('maps %s of the database to unavailable, also inside QueryFailedError', (code) => {
+    const { status, headers, body } = toProblem(withCode(code), context);
+    expect([status, headers['retry-after'], body.code]).toEqual([503, '2', 'unavailable']);
+    expect(codeOf(Object.assign(new Error('failed'), { driverError: withCode(code) }))).toBe('unavailable');
+  });
+
+  it.each([
+    'timeout exceeded when trying to connect',
+    'Connection terminated unexpectedly',
+    'Connection terminated due to connection timeout',
+    'Connection terminated',
+    'Query read timeout',
+    'Client has encountered a connection error and is not queryable',
+  ])('maps the lost connection %j to unavailable', (message) => {
+    expect(codeOf(new Error(message))).toBe('unavailable');
+    expect(codeOf(Object.assign(new Error('failed'), { driverError: new Error(message) }))).toBe('unavailable');
+  });
+
+  it('maps a unix socket that is not there to unavailable, and a file that is not there to a bug', () => {
+    expect(codeOf(withCode('ENOENT', { syscall: 'connect' }))).toBe('unavailable');
+    expect(codeOf(withCode('ENOENT', { syscall: 'open' }))).toBe('internal-error');
+  });
+
+  it('maps a body that broke off to the client, not to the database', () => {
+    expect(codeOf(withCode('ECONNRESET', { statusCode: 400 }))).toBe('malformed-body');
+  });
+
+  it.each(['22P02', '22P05', '22021', '22003', '23505', '23514', '42501', '42P01', 'WB001', 'XX000'])(
+    'leaves %s an internal error: nobody mapped it, so it is a bug',
+    (code) => {
+      expect(codeOf(Object.assign(new Error('failed'), { driverError: withCode(code) }))).toBe('internal-error');
+    },
+  );
+
+  it.each([[undefined], [null], ['text'], [42], [{}], [new Error('secret')], [{ getStatus: 1 }], [{ code: {} }]])(
+    'never throws and tells nothing of %p',
+    (error) => {
+      const { status, body } = toProblem(error, { requestId: 'req-1' });
+      expect(status).toBe(500);
+      expect(Object.keys(body)).toEqual(['type', 'title', 'status', 'detail', 'code', 'requestId']);
+      expect(JSON.stringify(body)).not.toContain('secret');
+    },
+  );
+});
+
+describe('isKeptUnderKey', () => {
+  it('follows the table, for foreign errors too', () => {
+    expect(isKeptUnderKey(new DomainError('already-in-state', 'x', { state: 'y' }))).toBe(true);
+    expect(isKeptUnderKey(new DomainError('not-found', 'x'))).toBe(false);
+    expect(isKeptUnderKey(withCode('40001'))).toBe(false);
+    expect(isKeptUnderKey(undefined)).toBe(false);
+  });
+});
+
+describe('problem pages', () => {
+  it.each(Object.keys(PROBLEMS) as ProblemCode[])('explain %s with an example that is JSON', (code) => {
+    const html = renderProblemPage(code);
+    expect(html).toContain(`HTTP ${PROBLEMS[code].status}`);
+    const example = /<pre>(.*)<\/pre>/s.exec(html)?.[1]?.replaceAll('&quot;', '"') ?? '';
+    expect(JSON.parse(example)).toMatchObject({ code, type: `/problems/${code}` });
+    expect(renderProblemIndex()).toContain(`href="problems/${code}"`);
+  });
+});
