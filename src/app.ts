@@ -1,4 +1,4 @@
-import { type LogLevel, type Type } from '@nestjs/common';
+import type { Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AppModule } from './app.module.js';
@@ -10,6 +10,7 @@ import {
   registerRequestId,
 } from './common/index.js';
 import type { ServiceConfig } from './config.js';
+import { ServiceLogger } from './logger.js';
 import { openApiDocument } from './openapi.js';
 
 /** The service, ready to listen: main and tests share it. */
@@ -26,16 +27,10 @@ export async function createApp(
 
   const app = await NestFactory.create<NestFastifyApplication>(AppModule.register(config, extensions), adapter, {
     bodyParser: false,
-    logger: levelsFrom(config.logLevel),
+    logger: new ServiceLogger(config.logLevel),
     abortOnError: false,
   });
   const document = openApiDocument(app);
   fastify.get('/openapi.json', (_request, reply) => reply.header('cache-control', 'no-cache').send(document));
   return app;
-}
-
-const LEVELS: readonly LogLevel[] = ['fatal', 'error', 'warn', 'log', 'debug', 'verbose'];
-
-function levelsFrom(level: LogLevel): LogLevel[] {
-  return LEVELS.slice(0, LEVELS.indexOf(level) + 1);
 }

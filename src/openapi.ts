@@ -10,6 +10,9 @@ export function openApiDocument(app: INestApplication): OpenAPIObject {
       'Order management: guarded transitions, history that can be proven. Amounts are integers in minor units, times RFC 3339 in UTC. Errors are problems (RFC 9457); each type is the address of a page that explains it.',
     )
     .setVersion('1')
+    .addTag('orders', 'Place, read, change and move orders; every past version can be read')
+    .addTag('workflows', 'The state machines in force')
+    .addTag('health', 'For operators')
     .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key.' })
     .build();
   return SwaggerModule.createDocument(app, config);

@@ -40,7 +40,7 @@ h1 { font-size: 2.1rem; line-height: 1.2; margin: .6rem 0 .4rem; letter-spacing:
 h2 { font-size: .8rem; text-transform: uppercase; letter-spacing: .09em; color: var(--soft); margin: 2.2rem 0 .5rem; }
 p { margin: 0; }
 code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: .88em; }
-pre { background: var(--card); border: 1px solid var(--edge); border-radius: 10px; padding: 1rem 1.1rem; overflow-x: auto; line-height: 1.5; }
+pre { white-space: pre-wrap; background: var(--card); border: 1px solid var(--edge); border-radius: 10px; padding: 1rem 1.1rem; overflow-x: auto; line-height: 1.5; }
 .facts { display: flex; flex-wrap: wrap; gap: .5rem; margin: .9rem 0 0; padding: 0; list-style: none; }
 .facts li { border: 1px solid var(--edge); background: var(--card); border-radius: 999px; padding: .1rem .8rem; font-size: .85rem; }
 .list { list-style: none; margin: 1.5rem 0 0; padding: 0; border: 1px solid var(--edge); border-radius: 12px; background: var(--card); }
