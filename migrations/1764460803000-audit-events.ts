@@ -53,34 +53,44 @@ CREATE POLICY events_append ON audit.events FOR INSERT TO waybill_audit
 CREATE POLICY events_seal ON audit.events FOR SELECT TO waybill_sealer USING (true);
 GRANT SELECT ON audit.events TO waybill_owner, waybill_app, waybill_sealer`);
 
+    // PL/pgSQL, although each is one expression: it keeps its plan, where a function in SQL is planned at every call.
     await db.query(`
 CREATE FUNCTION audit.event_hash(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint,
                                  p_type text, p_actor uuid, p_body text, p_prev_hash bytea, p_format smallint) RETURNS bytea
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT sha256(convert_to('waybill-audit/v' || p_format || E'\\n', 'UTF8') || int8send(p_tenant) || uuid_send(p_event_id)
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN sha256(convert_to('waybill-audit/v' || p_format || E'\\n', 'UTF8') || int8send(p_tenant) || uuid_send(p_event_id)
     || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8') || int8send(p_version) || int8send(p_occurred_us)
     || int4send(octet_length(p_type)) || convert_to(p_type, 'UTF8') || uuid_send(p_actor)
-    || int4send(octet_length(p_body)) || convert_to(p_body, 'UTF8') || p_prev_hash)
+    || int4send(octet_length(p_body)) || convert_to(p_body, 'UTF8') || p_prev_hash);
+END
 $$`);
     await db.query(`
 CREATE FUNCTION audit.genesis_hash(p_tenant bigint, p_stream text) RETURNS bytea
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT sha256(convert_to(E'waybill-audit/genesis/v1\\n', 'UTF8') || int8send(p_tenant)
-    || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8'))
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN sha256(convert_to(E'waybill-audit/genesis/v1\\n', 'UTF8') || int8send(p_tenant)
+    || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8'));
+END
 $$`);
     await db.query(`
 CREATE FUNCTION audit.pii_digest(p_salt bytea, p_field text, p_value text) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT encode(sha256(convert_to(E'waybill-pii/v1\\n', 'UTF8') || p_salt
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN encode(sha256(convert_to(E'waybill-pii/v1\\n', 'UTF8') || p_salt
     || int4send(octet_length(p_field)) || convert_to(p_field, 'UTF8')
-    || int4send(octet_length(p_value)) || convert_to(p_value, 'UTF8')), 'hex')
+    || int4send(octet_length(p_value)) || convert_to(p_value, 'UTF8')), 'hex');
+END
 $$`);
     await db.query(`
 CREATE FUNCTION audit.changes(p_old jsonb, p_new jsonb) RETURNS jsonb
-LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(jsonb_object_agg(key, jsonb_build_object('old', o.value, 'new', n.value)), '{}'::jsonb)
-  FROM jsonb_each(p_old) o FULL JOIN jsonb_each(p_new) n USING (key)
-  WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt')
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(jsonb_object_agg(key, jsonb_build_object('old', o.value, 'new', n.value)), '{}'::jsonb)
+    FROM jsonb_each(p_old) o FULL JOIN jsonb_each(p_new) n USING (key)
+    WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt'));
+END
 $$`);
     await db.query(`COMMENT ON FUNCTION audit.changes IS
       'Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.'`);

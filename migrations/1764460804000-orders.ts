@@ -199,32 +199,29 @@ $$`);
   }
 
   private async reading(db: QueryRunner): Promise<void> {
-    await db.query(`
-CREATE FUNCTION waybill.utc(p_time timestamptz) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT to_char(p_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-$$`);
-    await db.query(`
-CREATE FUNCTION waybill.order_lines_json(p_tenant bigint, p_order uuid) RETURNS jsonb
-LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT jsonb_agg(jsonb_build_object('lineNo', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity,
-           'unitPrice', l.unit_price, 'discount', l.discount, 'taxRatePpm', l.tax_rate_ppm, 'tax', l.tax,
-           'total', l.total, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no)
-  FROM waybill.order_lines l WHERE l.tenant_id = p_tenant AND l.order_id = p_order
-$$`);
+    // The same lines in the view and in the snapshot. Written out in both: a function in SQL would be planned at every call.
+    const lines = `(
+      SELECT jsonb_agg(jsonb_build_object('lineNo', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity,
+               'unitPrice', l.unit_price, 'discount', l.discount, 'taxRatePpm', l.tax_rate_ppm, 'tax', l.tax,
+               'total', l.total, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no)
+      FROM waybill.order_lines l WHERE l.tenant_id = o.tenant_id AND l.order_id = o.id)`;
+    const utc = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
     await db.query(`
 CREATE FUNCTION waybill.order_snapshot(p_tenant bigint, p_order uuid) RETURNS jsonb
-LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT jsonb_build_object('id', o.id, 'number', o.number, 'channel', o.channel, 'externalRef', o.external_ref,
-    'customerRef', o.customer_ref, 'status', o.status, 'version', o.version, 'currency', o.currency,
-    'subtotal', o.subtotal, 'discount', o.discount, 'tax', o.tax, 'shipping', o.shipping, 'total', o.total,
-    'metadata', o.metadata, 'placedAt', waybill.utc(o.placed_at), 'updatedAt', waybill.utc(o.updated_at),
-    'lines', waybill.order_lines_json(o.tenant_id, o.id),
-    'contacts', (
-      SELECT jsonb_object_agg(c.field, jsonb_build_object('version', c.version, 'digest', audit.pii_digest(c.salt, c.field, c.value)))
-      FROM (SELECT DISTINCT ON (field) * FROM waybill.order_contacts
-            WHERE tenant_id = p_tenant AND order_id = p_order ORDER BY field, version DESC) c))
-  FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.id = p_order
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (
+    SELECT jsonb_build_object('id', o.id, 'number', o.number, 'channel', o.channel, 'externalRef', o.external_ref,
+      'customerRef', o.customer_ref, 'status', o.status, 'version', o.version, 'currency', o.currency,
+      'subtotal', o.subtotal, 'discount', o.discount, 'tax', o.tax, 'shipping', o.shipping, 'total', o.total,
+      'metadata', o.metadata, 'placedAt', ${utc('o.placed_at')}, 'updatedAt', ${utc('o.updated_at')},
+      'lines', ${lines},
+      'contacts', (
+        SELECT jsonb_object_agg(c.field, jsonb_build_object('version', c.version, 'digest', audit.pii_digest(c.salt, c.field, c.value)))
+        FROM (SELECT DISTINCT ON (field) field, version, salt, value FROM waybill.order_contacts
+              WHERE tenant_id = p_tenant AND order_id = p_order ORDER BY field, version DESC) c))
+    FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.id = p_order);
+END
 $$`);
     await db.query(`COMMENT ON FUNCTION waybill.order_snapshot IS
       'An order as its events keep it: all that it is, with digests in the place of personal data.'`);
@@ -232,7 +229,7 @@ $$`);
 CREATE VIEW waybill.order_details WITH (security_invoker = true) AS
 SELECT o.tenant_id, o.id, o.number, o.channel, o.external_ref, o.customer_ref, o.status, o.version, o.currency,
        o.subtotal, o.discount, o.tax, o.shipping, o.total, o.metadata, o.placed_at, o.updated_at,
-       waybill.order_lines_json(o.tenant_id, o.id) AS lines,
+       ${lines} AS lines,
        (SELECT jsonb_object_agg(c.field, c.value::jsonb)
         FROM (SELECT DISTINCT ON (field) field, value FROM waybill.order_contacts
               WHERE tenant_id = o.tenant_id AND order_id = o.id ORDER BY field, version DESC) c) AS contacts,
@@ -242,7 +239,6 @@ FROM waybill.orders o`);
     await db.query(`COMMENT ON VIEW waybill.order_details IS 'An order as the API shows it.'`);
     await db.query(`
 GRANT SELECT ON waybill.order_details TO waybill_app;
-GRANT EXECUTE ON FUNCTION waybill.utc, waybill.order_lines_json TO waybill_app, waybill_audit;
 GRANT EXECUTE ON FUNCTION waybill.order_snapshot TO waybill_audit`);
   }
 
@@ -444,7 +440,7 @@ GRANT EXECUTE ON FUNCTION waybill.place_order, waybill.lock_order_details, waybi
 DROP FUNCTION waybill.patch_order, waybill.transition_order, waybill.place_order, waybill.lock_order_details, waybill.lock_order;
 DROP VIEW waybill.order_details;
 DROP TABLE waybill.order_status_history, waybill.order_contacts, waybill.order_lines, waybill.orders;
-DROP FUNCTION waybill.order_snapshot, waybill.order_lines_json, waybill.utc, waybill.guard_order_lines,
+DROP FUNCTION waybill.order_snapshot, waybill.guard_order_lines,
               waybill.written_lines_add_up, waybill.order_adds_up, waybill.check_order_amounts;
 DELETE FROM waybill.valid_transitions WHERE machine = 'order';
 DELETE FROM waybill.machines WHERE machine = 'order'`);
