@@ -83,7 +83,7 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<OrderListDto> {
     const { orders, next, prev, count } = await this.list.page(tx, query);
-    reply.header('link', linkHeader(request.url, { next, prev }));
+    link(reply, request, { next, prev });
     return { data: orders.map((order) => OrderDto.of(order)), next, count };
   }
 
@@ -224,7 +224,7 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<OrderVersionListDto> {
     const { events, next } = await this.events(tx, id, query);
-    reply.header('link', linkHeader(request.url, { next }));
+    link(reply, request, { next });
     return { data: events.map((event) => OrderVersionDto.of(event)), next };
   }
 
@@ -242,7 +242,7 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<EventListDto> {
     const { events, next } = await this.events(tx, id, query);
-    reply.header('link', linkHeader(request.url, { next }));
+    link(reply, request, { next });
     return { data: events.map((event) => EventDto.of(event)), next };
   }
 
@@ -261,4 +261,14 @@ export class OrdersController {
 function answer(reply: FastifyReply, order: OrderDetails): OrderDto {
   reply.header('etag', entityTag(order.version)).header('location', `/v1/orders/${order.id}`);
   return OrderDto.of(order);
+}
+
+/** Fastify sends a header without a value as an empty one, which is no list of links. */
+function link(
+  reply: FastifyReply,
+  { url }: FastifyRequest,
+  cursors: { next: string | null; prev?: string | null },
+): void {
+  const links = linkHeader(url, cursors);
+  if (links !== undefined) reply.header('link', links);
 }
