@@ -1,8 +1,8 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiBearerAuth, ApiOkResponse, ApiOperation, ApiParam, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
-import { ApiProblems } from '../common/index.js';
+import { ApiProblems, NoQuery } from '../common/index.js';
 import { READERS, Roles } from '../identity/index.js';
 import { toDot, toMermaid, toSvg } from './diagram.js';
 import { WorkflowDto, WorkflowListDto } from './dto/workflow.dto.js';
@@ -28,7 +28,7 @@ export class WorkflowsController {
   @ApiOperation({ operationId: 'listWorkflows', summary: 'The state machines in force' })
   @ApiOkResponse({ type: WorkflowListDto })
   @ApiProblems()
-  list(): WorkflowListDto {
+  list(@Query() _query: NoQuery): WorkflowListDto {
     return { data: this.workflows.all().map((machine) => WorkflowDto.of(machine)) };
   }
 
@@ -37,7 +37,7 @@ export class WorkflowsController {
   @ApiParam({ name: 'name', example: 'order' })
   @ApiOkResponse({ type: WorkflowDto })
   @ApiProblems('not-found')
-  get(@Param('name') name: string): WorkflowDto {
+  get(@Param('name') name: string, @Query() _query: NoQuery): WorkflowDto {
     return WorkflowDto.of(this.require(name));
   }
 
@@ -49,6 +49,7 @@ export class WorkflowsController {
   @ApiProblems('not-found', 'not-acceptable')
   async diagram(
     @Param('name') name: string,
+    @Query() _query: NoQuery,
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<Buffer> {
