@@ -44,3 +44,8 @@ export function orderBody(changes: Record<string, unknown> = {}): Record<string,
     ...changes,
   };
 }
+
+/** Where a problem's faults are: pointers and names of parameters, each once. */
+export function faultsOf({ errors = [] }: ProblemAnswer): string[] {
+  return [...new Set(errors.map(({ pointer, parameter }) => pointer ?? parameter ?? '?'))];
+}
