@@ -48,11 +48,12 @@ CREATE TABLE waybill.orders (
     AND tax BETWEEN 0 AND 9007199254740991 AND shipping BETWEEN 0 AND 9007199254740991
     AND total BETWEEN 0 AND 9007199254740991),
   CONSTRAINT orders_total_adds_up CHECK (total = subtotal - discount + tax + shipping),
-  CONSTRAINT orders_metadata_object CHECK (jsonb_typeof(metadata) = 'object' AND pg_column_size(metadata) <= 65536),
+  CONSTRAINT orders_metadata_object CHECK (jsonb_typeof(metadata) = 'object' AND pg_column_size(metadata) <= 131072),
   CONSTRAINT orders_transition_reason_passes CHECK (transition_reason IS NULL)
 )`);
     await db.query(`COMMENT ON COLUMN waybill.orders.transition_reason IS
       'An argument of an UPDATE that changes status: a trigger hands it to the history and empties it.'`);
+    // 16 KiB of JSON text, which the API takes, can be six times as much as jsonb: a digit and a comma are 12 bytes there.
     // What each index is for: the list by time placed (all, by status, by channel, of a customer), and by time changed.
     // Prefixes of number and external_ref use the unique keys.
     await db.query(`
