@@ -1,5 +1,6 @@
 import { DomainError, type ProblemFault } from '../common/index.js';
 import { CollisionError, postgresError, refusalDetail, violates } from '../database/index.js';
+import { ReasonRequired, TransitionRoleRequired } from '../workflow/index.js';
 
 export class OrderNotFound extends DomainError<'not-found'> {
   constructor() {
@@ -36,18 +37,6 @@ export class StaleVersion extends DomainError<'stale-version'> {
 export class PreconditionRequired extends DomainError<'precondition-required'> {
   constructor() {
     super('precondition-required', 'Send the ETag of the version that you read as If-Match.', {});
-  }
-}
-
-export class TransitionRoleRequired extends DomainError<'role-required'> {
-  constructor(roles: string[]) {
-    super('role-required', `This step needs one of the roles ${roles.join(', ')}.`, { roles });
-  }
-}
-
-export class ReasonRequired extends DomainError<'reason-required'> {
-  constructor() {
-    super('reason-required', 'This step needs a reason. Send it as `reason`.');
   }
 }
 

@@ -5,5 +5,6 @@ export {
   TransitionHook,
   type TransitionHookProvider,
 } from './transition-extensions.js';
+export { ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
 export { WorkflowModule } from './workflow.module.js';
 export { type PossibleTransition, WorkflowService } from './workflow.service.js';

@@ -11,3 +11,15 @@ export class DiagramNotAcceptable extends DomainError<'not-acceptable'> {
     super('not-acceptable', `Diagrams come as ${mediaTypes.join(', ')}.`);
   }
 }
+
+export class TransitionRoleRequired extends DomainError<'role-required'> {
+  constructor(roles: readonly string[]) {
+    super('role-required', `This step needs one of the roles ${roles.join(', ')}.`, { roles });
+  }
+}
+
+export class ReasonRequired extends DomainError<'reason-required'> {
+  constructor() {
+    super('reason-required', 'This step needs a reason. Send it as `reason`.');
+  }
+}

@@ -4,6 +4,7 @@ import type { TenantTransaction } from '../database/index.js';
 import { ExtensionFinder, type FoundHook } from './extension-finder.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
 import type { TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
+import { ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
 import { WorkflowRepository } from './workflow.repository.js';
 
 /** A way out of an entity's present state, for one caller. */
@@ -57,10 +58,18 @@ export class WorkflowService implements OnApplicationBootstrap {
     return guarded || this.hooks.some(({ selector }) => selector.machine === machineName && (selector.to ?? to) === to);
   }
 
-  /** @throws DomainError `guard-refused` that lists every guard that refuses */
+  /**
+   * Asks the guards of a rule, but only on behalf of somebody who may take it: who may not, or who lacks the reason, is
+   * told that and learns nothing of the guards. A change without a rule has no guards; the database refuses it.
+   *
+   * @throws DomainError `role-required`, `reason-required`, or `guard-refused` that lists every guard that refuses
+   */
   async askGuards(tx: TenantTransaction, change: TransitionChange): Promise<void> {
-    const rule = allowedFrom(this.machine(change.machine), change.from).find(({ to }) => to === change.to);
-    const refusals = await this.refusals(tx, rule?.guards ?? [], change);
+    const attempt = { roles: tx.context.roles, hasReason: change.reason !== null };
+    const decision = explainTransition(this.machine(change.machine), change.from, change.to, attempt);
+    if (decision.kind === 'role-required') throw new TransitionRoleRequired(decision.roles);
+    if (decision.kind === 'reason-required') throw new ReasonRequired();
+    const refusals = await this.refusals(tx, decision.kind === 'allowed' ? decision.rule.guards : [], change);
     if (refusals.length === 0) return;
     throw new DomainError('guard-refused', refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
   }
