@@ -40,7 +40,12 @@ export async function startTestApp({
   const { appUrl, ownerUrl, sealerUrl } = database;
   const config = { ...loadConfig(settings), database: { appUrl, ownerUrl, sealerUrl } };
   const app = await createApp(config, extensions);
-  await app.listen(0, '127.0.0.1');
+  try {
+    await app.listen(0, '127.0.0.1');
+  } catch (error) {
+    await app.close().catch(() => undefined);
+    throw error;
+  }
   const baseUrl = await app.getUrl();
   return {
     app,

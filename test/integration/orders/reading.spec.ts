@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { faultsOf, type Order, type ProblemAnswer } from '../../support/builders.js';
-import { move, place, placeIn, read } from '../../support/orders.js';
+import { move, place, placeIn } from '../../support/orders.js';
 import { actorOf } from '../../support/sql.js';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;

@@ -1,0 +1,213 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { startTestApp, type TestApp } from '../../support/app.js';
+import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';
+import { place } from '../../support/orders.js';
+import { countRows } from '../../support/sql.js';
+
+/** Values that a careless or hostile client puts anywhere. */
+const oddValue = fc.oneof(
+  fc.constantFrom<unknown>(
+    null,
+    true,
+    '',
+    ' ',
+    '0',
+    [],
+    {},
+    [[]],
+    { a: { b: 1 } },
+    -1,
+    0,
+    1.5,
+    2 ** 53,
+    1e21,
+    -0,
+    5e-324,
+  ),
+  fc.constantFrom<unknown>(
+    '\0',
+    '\ud800',
+    '\u2028',
+    'x'.repeat(5_000),
+    '__proto__',
+    "'; DROP TABLE orders; --",
+    '1e3',
+    'NaN',
+  ),
+  fc.integer(),
+  fc.maxSafeInteger(),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.string({ unit: 'binary', maxLength: 40 }),
+  fc.jsonValue({ maxDepth: 4 }),
+);
+
+const oddName = fc.oneof(
+  fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty', '', 'a/b~c', 'then', 'length', '0'),
+  fc.string({ maxLength: 8 }),
+);
+
+type Json = unknown;
+interface Mutation {
+  /** Which of all places in the body, counted through. */
+  place: number;
+  kind: 'replace' | 'remove' | 'add' | 'repeat';
+  name: string;
+  value: Json;
+}
+
+const mutation: fc.Arbitrary<Mutation> = fc.record({
+  place: fc.nat(500),
+  kind: fc.constantFrom('replace', 'remove', 'add', 'repeat'),
+  name: oddName,
+  value: oddValue,
+});
+
+function setOwn(target: object, name: string | number, value: Json): void {
+  Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function placesIn(value: Json): { parent: object; name: string }[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) => [{ parent: value, name }, ...placesIn(member)]);
+}
+
+function mutate(body: Json, { place, kind, name, value }: Mutation): void {
+  const places = placesIn(body);
+  const chosen = places[place % places.length];
+  if (!chosen) return;
+  const { parent } = chosen;
+  const copy = structuredClone(value);
+  if (kind === 'replace') setOwn(parent, chosen.name, copy);
+  else if (Array.isArray(parent)) {
+    if (kind === 'remove') parent.splice(Number(chosen.name), 1);
+    else parent.push(kind === 'add' ? copy : structuredClone(parent[0]));
+  } else if (kind === 'remove') Reflect.deleteProperty(parent, chosen.name);
+  else setOwn(parent, name, kind === 'add' ? copy : structuredClone(Reflect.get(parent, chosen.name)));
+}
+
+/** A right body with everything in it, spoilt in a few places; the text of it, spoilt now and then as well. */
+const spoiltBody = fc
+  .record({
+    note: fc.string({ unit: 'grapheme', maxLength: 20 }),
+    mutations: fc.array(mutation, { maxLength: 3 }),
+    cut: fc.option(fc.nat(900), { freq: 12 }),
+    insert: fc.option(
+      fc.record({
+        at: fc.nat(900),
+        text: fc.constantFrom('"', '}', ',', '\\u0000', '\\ud83c', '1e999', '\u0000', ':'),
+      }),
+      { freq: 12 },
+    ),
+  })
+  .map(({ note, mutations, cut, insert }) => {
+    const address = { name: 'A', line1: '1', line2: '2', city: 'C', region: 'R', postalCode: '1', country: 'DE' };
+    const body = orderBody({
+      billingAddress: address,
+      metadata: { a: [1, { b: null }], note },
+      expectedTotal: undefined,
+    });
+    const plain = JSON.parse(JSON.stringify(body)) as Json;
+    for (const one of mutations) mutate(plain, one);
+    const text = JSON.stringify(plain);
+    if (cut !== null) return text.slice(0, cut);
+    return insert === null ? text : text.slice(0, insert.at) + insert.text + text.slice(insert.at);
+  });
+
+describe('any body at all', () => {
+  let service: TestApp;
+  let order: Order;
+  beforeAll(async () => {
+    service = await startTestApp();
+    order = await place(service.as('operator'));
+  });
+  afterAll(() => service.close());
+
+  function expectProblem(status: number, type: string | null, problem: ProblemAnswer): void {
+    expect(type).toBe('application/problem+json');
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(status).toBeLessThan(500);
+    expect(problem.status).toBe(status);
+    if (['validation-failed', 'malformed-body'].includes(problem.code)) {
+      expect(problem.errors?.length).toBeGreaterThan(0);
+      for (const { pointer, detail } of problem.errors ?? []) {
+        expect(pointer === '' || pointer?.startsWith('/')).toBe(true);
+        expect(detail).toBeTruthy();
+      }
+    }
+  }
+
+  it('is placed as a whole, or refused with a 4xx problem and nothing stored', async () => {
+    let before = await countRows(service.database.superuserUrl);
+    const seen = new Map<number, number>();
+    await fc.assert(
+      fc.asyncProperty(spoiltBody, async (body) => {
+        const answer = await service.as('operator').post<Order & ProblemAnswer>('/v1/orders', body);
+        seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1);
+        const after = await countRows(service.database.superuserUrl);
+        if (answer.status === 201) {
+          expect(after.orders).toBe((before.orders ?? 0) + 1);
+          expect(after.order_lines).toBe((before.order_lines ?? 0) + answer.body.lines.length);
+          expect((await service.as('viewer').get(`/v1/orders/${answer.body.id}`)).body).toEqual(answer.body);
+        } else {
+          expectProblem(answer.status, answer.headers.get('content-type'), answer.body);
+          expect(after).toEqual(before);
+        }
+        before = after;
+      }),
+      { numRuns: 400 },
+    );
+    // A generator that spoils nothing, or everything, would show nothing.
+    expect(seen.get(201)).toBeGreaterThan(20);
+    expect(seen.get(422)).toBeGreaterThan(60);
+    expect(seen.get(400)).toBeGreaterThan(10);
+  });
+
+  it('as a patch is applied, or refused with a 4xx problem and the order as it was', async () => {
+    const path = `/v1/orders/${order.id}`;
+    let version = (await service.as('viewer').get<Order>(path)).body.version;
+    await fc.assert(
+      fc.asyncProperty(spoiltBody, fc.boolean(), async (body, asOrder) => {
+        // The whole body holds members that no patch may change: mostly only the changeable ones are sent.
+        const patch = asOrder
+          ? body
+          : body.replace(/"channel":.*?"customer":/s, '"customer":').replace('"ref":"c-42",', '');
+        const answer = await service.as('operator').patch<Order & ProblemAnswer>(path, patch, { 'if-match': '*' });
+        if (answer.status === 200) expect([version, version + 1]).toContain(answer.body.version);
+        else expectProblem(answer.status, answer.headers.get('content-type'), answer.body);
+        const now = (await service.as('viewer').get<Order>(path)).body;
+        expect(now.version).toBe(answer.status === 200 ? answer.body.version : version);
+        version = now.version;
+      }),
+      { numRuns: 200 },
+    );
+    expect(version).toBeGreaterThan(10);
+  });
+
+  it('as a query is a page, or refused with a 400 problem', async () => {
+    const names = [
+      'limit',
+      'cursor',
+      'status',
+      'channel',
+      'q',
+      'sort',
+      'count',
+      'placedAt[gte]',
+      'updatedAt[gte]',
+      'x[y]',
+    ];
+    const value = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 20 }),
+      fc.constantFrom('1', 'pending', 'web', '%', '\0'),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(fc.constantFrom(...names), value), { maxLength: 4 }), async (pairs) => {
+        const query = pairs.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join('&');
+        const answer = await service.as('viewer').get<ProblemAnswer>(`/v1/orders?${query}`);
+        if (answer.status !== 200) expectProblem(answer.status, answer.headers.get('content-type'), answer.body);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
