@@ -53,7 +53,7 @@ export class OrderList {
 
   private filterOf(query: ListOrdersQuery): OrderFilter {
     const status = query.status === undefined ? undefined : [...new Set(query.status.split(','))].toSorted();
-    const unknown = status?.find((state) => !this.workflow.knowsState(ORDER_MACHINE, state));
+    const unknown = status?.find((state) => !this.workflow.isOccupiable(ORDER_MACHINE, state));
     if (unknown !== undefined) {
       const detail = `There is no state ${unknown}. GET /v1/workflows/order lists them.`;
       throw new DomainError('invalid-parameter', detail, { errors: [{ parameter: 'status', detail }] });

@@ -19,4 +19,12 @@ export class WorkflowRepository {
        FROM waybill.valid_transitions ORDER BY machine, from_state, to_state`,
     );
   }
+
+  /** The states that entities of a machine are in, all tenants together. */
+  async statesInUse(machine: string): Promise<string[]> {
+    const [row] = await this.dataSource.query<{ states: string[] }[]>('SELECT waybill.states_in_use($1) AS states', [
+      machine,
+    ]);
+    return row?.states ?? [];
+  }
 }

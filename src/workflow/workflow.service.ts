@@ -23,6 +23,7 @@ export class WorkflowService implements OnApplicationBootstrap {
   private machines: ReadonlyMap<string, Machine> = new Map();
   private guards: ReadonlyMap<string, TransitionGuardProvider> = new Map();
   private hooks: readonly FoundHook[] = [];
+  private readonly removedStates = new Map<string, readonly string[]>();
 
   constructor(
     private readonly repository: WorkflowRepository,
@@ -36,6 +37,7 @@ export class WorkflowService implements OnApplicationBootstrap {
     this.hooks = this.extensions.hooks();
     const problems = checkMachines(this.machines, new Set(this.guards.keys()));
     if (problems.length > 0) throw new Error(`The workflow tables cannot be served:\n  ${problems.join('\n  ')}`);
+    for (const name of this.machines.keys()) await this.lookForRemovedStates(name);
   }
 
   all(): Machine[] {
@@ -108,9 +110,16 @@ export class WorkflowService implements OnApplicationBootstrap {
     return isKnownState(this.machine(machineName), state);
   }
 
+  /** Whether an entity can be in this state: also in one that was removed while entities were in it. */
+  isOccupiable(machineName: string, state: string): boolean {
+    return this.knowsState(machineName, state) || this.removedStates.get(machineName)?.includes(state) === true;
+  }
+
   /** Says in the log that entities are in states that the machine no longer has. */
-  warnOfRemovedStates(machineName: string, states: readonly string[]): void {
+  private async lookForRemovedStates(machineName: string): Promise<void> {
+    const states = await this.repository.statesInUse(machineName);
     const removed = states.filter((state) => !this.knowsState(machineName, state));
+    this.removedStates.set(machineName, removed);
     if (removed.length === 0) return;
     new Logger(WorkflowService.name).warn(
       `There are entities of machine '${machineName}' in ${removed.map((state) => `'${state}'`).join(', ')}, ` +
