@@ -80,12 +80,12 @@ export async function contextOf(service: TestApp, role: string): Promise<SqlCont
 
 const COUNTED = ['orders', 'order_lines', 'order_contacts', 'order_status_history'];
 
-/** How many rows there are, all tenants together, in every table that an order writes. */
-export async function countRows(superuserUrl: string): Promise<Record<string, number>> {
-  const counts = COUNTED.map((table) => `(SELECT count(*)::int FROM waybill.${table}) AS ${table}`).join(', ');
-  const [row] = await rows<Record<string, number>>(
-    superuserUrl,
-    `SELECT ${counts}, (SELECT count(*)::int FROM audit.events) AS events`,
-  );
-  return row ?? {};
+const COUNTS = `SELECT ${COUNTED.map((table) => `(SELECT count(*)::int FROM waybill.${table}) AS ${table}`).join(', ')},
+  (SELECT count(*)::int FROM audit.events) AS events`;
+
+/** How many rows there are, all tenants together, in every table that an order writes; as superuser. */
+export async function countRows(superuser: string | Client): Promise<Record<string, number>> {
+  if (typeof superuser === 'string') return withClient(superuser, countRows);
+  const result = await superuser.query<Record<string, number>>(COUNTS);
+  return result.rows[0] ?? {};
 }
