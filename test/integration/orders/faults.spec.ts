@@ -126,7 +126,7 @@ describe('faults that others shipped', () => {
               OR e.path <> 'order.created order.confirmed order.' || o.status OR e.last <> o.version)`,
     );
     expect(disagreements).toEqual([]);
-  });
+  }, 300_000);
 
   it('fault 5: whoever is told of a change and reads at once sees it', async () => {
     await inParallel(Array.from({ length: 60 }), 6, async () => {
