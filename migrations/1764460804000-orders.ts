@@ -13,6 +13,8 @@ export class Orders1764460804000 implements MigrationInterface {
   }
 
   private async tables(db: QueryRunner): Promise<void> {
+    // Metadata: 16 KiB of JSON text, which the API takes, can be six times as much in jsonb, where a digit and its comma
+    // are 12 bytes.
     await db.query(`
 CREATE TABLE waybill.orders (
   tenant_id         bigint NOT NULL,
@@ -53,7 +55,6 @@ CREATE TABLE waybill.orders (
 )`);
     await db.query(`COMMENT ON COLUMN waybill.orders.transition_reason IS
       'An argument of an UPDATE that changes status: a trigger hands it to the history and empties it.'`);
-    // 16 KiB of JSON text, which the API takes, can be six times as much as jsonb: a digit and a comma are 12 bytes there.
     // What each index is for: the list by time placed (all, by status, by channel, of a customer), and by time changed.
     // Prefixes of number and external_ref use the unique keys.
     await db.query(`
@@ -179,7 +180,18 @@ $$`);
     await db.query(`
 CREATE FUNCTION waybill.written_lines_add_up() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_fixed record;
 BEGIN
+  -- Here and not before the row: a new order's row is there only after the statement that inserts both.
+  IF TG_OP = 'INSERT' THEN
+    SELECT o.id, o.status INTO v_fixed
+    FROM (SELECT DISTINCT tenant_id, order_id FROM written) w
+    JOIN waybill.orders o ON o.tenant_id = w.tenant_id AND o.id = w.order_id AND o.status <> 'pending' LIMIT 1;
+    IF FOUND THEN
+      RAISE EXCEPTION 'the lines of order % are fixed: it is %', v_fixed.id, v_fixed.status USING ERRCODE = 'WB015';
+    END IF;
+  END IF;
   PERFORM waybill.check_order_amounts(w.tenant_id, w.order_id) FROM (SELECT DISTINCT tenant_id, order_id FROM written) w;
   RETURN NULL;
 END
