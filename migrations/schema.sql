@@ -1,0 +1,963 @@
+-- The schema as the migrations make it, for reading and reviewing; nothing runs this file. The golden test compares it:
+--   UPDATE_GOLDEN=1 npm test -- golden-schema
+-- writes it anew after a migration was changed or added.
+
+-- Schemas ---------------------------------------------------------------------------------------------------------
+
+SCHEMA audit OWNER waybill_audit
+  GRANT USAGE TO waybill_app
+  GRANT USAGE TO waybill_owner
+  GRANT USAGE TO waybill_sealer
+
+SCHEMA waybill OWNER waybill_owner
+  GRANT USAGE TO waybill_app
+  GRANT USAGE TO waybill_audit
+  GRANT USAGE TO waybill_sealer
+
+-- Tables ----------------------------------------------------------------------------------------------------------
+
+TABLE audit.events OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  stream text COLLATE "C" NOT NULL
+  version bigint NOT NULL
+  event_id uuid NOT NULL
+  type text COLLATE "C" NOT NULL
+  actor uuid NOT NULL
+  occurred_us bigint NOT NULL -- Microseconds since 1970-01-01T00:00:00Z.
+  body text NOT NULL -- JSON text, stored verbatim and hashed as stored.
+  prev_hash bytea NOT NULL
+  event_hash bytea NOT NULL
+  format smallint NOT NULL
+  CONSTRAINT events_pkey PRIMARY KEY (tenant_id, stream, version)
+  POLICY events_append PERMISSIVE FOR INSERT TO waybill_audit WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  POLICY events_seal PERMISSIVE FOR SELECT TO waybill_sealer USING true
+  POLICY events_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.events FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT SELECT TO waybill_sealer
+
+TABLE waybill.api_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  user_id uuid NOT NULL
+  prefix text COLLATE "C" NOT NULL
+  hash bytea NOT NULL
+  created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  expires_at timestamp with time zone
+  revoked_at timestamp with time zone
+  last_used_at timestamp with time zone
+  CONSTRAINT api_keys_hash_length CHECK ((octet_length(hash) = 32))
+  CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, prefix)
+  CONSTRAINT api_keys_user_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES waybill.users(tenant_id, id)
+  POLICY api_keys_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER api_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER api_keys_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row')
+  CREATE TRIGGER api_keys_10_identity BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.user_id IS DISTINCT FROM old.user_id)) OR (new.prefix IS DISTINCT FROM old.prefix)) OR (new.hash IS DISTINCT FROM old.hash))) EXECUTE FUNCTION waybill.refuse_change('a key is revoked and replaced, never rewritten')
+  GRANT SELECT TO waybill_app
+
+TABLE waybill.machines OWNER waybill_owner
+  machine text COLLATE "C" NOT NULL
+  entity_table text NOT NULL -- The table whose column status this machine rules; add_state rebuilds its CHECK.
+  initial_state text COLLATE "C" NOT NULL
+  CONSTRAINT machines_name_format CHECK ((machine ~ '^[a-z][a-z0-9_]{0,62}$'::text))
+  CONSTRAINT machines_pkey PRIMARY KEY (machine)
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+  GRANT SELECT TO waybill_sealer
+
+TABLE waybill.order_contacts OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  -- All personal data of orders: a row for each field group and the order's version that set it; the JSON value null takes a group away.
+  tenant_id bigint NOT NULL
+  order_id uuid NOT NULL
+  field text COLLATE "C" NOT NULL
+  version integer NOT NULL
+  salt bytea NOT NULL
+  value text NOT NULL
+  CONSTRAINT order_contacts_field_check CHECK ((field = ANY (ARRAY['customer'::text, 'shippingAddress'::text, 'billingAddress'::text])))
+  CONSTRAINT order_contacts_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id)
+  CONSTRAINT order_contacts_pkey PRIMARY KEY (tenant_id, order_id, field, version)
+  CONSTRAINT order_contacts_salt_length CHECK ((octet_length(salt) = 32))
+  CONSTRAINT order_contacts_value_object CHECK (((jsonb_typeof((value)::jsonb) = ANY (ARRAY['object'::text, 'null'::text])) AND (length(value) <= 16384)))
+  CONSTRAINT order_contacts_version_positive CHECK ((version >= 1))
+  POLICY order_contacts_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER order_contacts_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.order_contacts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('contacts are kept in versions: waybill.patch_order adds one')
+  CREATE TRIGGER order_contacts_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.order_contacts FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.order_lines OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  order_id uuid NOT NULL
+  line_no smallint NOT NULL
+  sku text NOT NULL
+  name text NOT NULL
+  quantity bigint NOT NULL
+  unit_price bigint NOT NULL
+  discount bigint NOT NULL
+  tax_rate_ppm bigint NOT NULL
+  tax bigint NOT NULL
+  total bigint NOT NULL
+  shipped_quantity bigint NOT NULL DEFAULT 0
+  CONSTRAINT order_lines_amount_range CHECK (((quantity * unit_price) <= '9000000000000'::bigint))
+  CONSTRAINT order_lines_discount_range CHECK (((discount >= 0) AND (discount <= (quantity * unit_price))))
+  CONSTRAINT order_lines_line_no_range CHECK (((line_no >= 1) AND (line_no <= 250)))
+  CONSTRAINT order_lines_name_length CHECK (((length(name) >= 1) AND (length(name) <= 300)))
+  CONSTRAINT order_lines_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id)
+  CONSTRAINT order_lines_pkey PRIMARY KEY (tenant_id, order_id, line_no)
+  CONSTRAINT order_lines_quantity_range CHECK (((quantity >= 1) AND (quantity <= 1000000)))
+  CONSTRAINT order_lines_shipped_range CHECK (((shipped_quantity >= 0) AND (shipped_quantity <= quantity)))
+  CONSTRAINT order_lines_sku_length CHECK (((length(sku) >= 1) AND (length(sku) <= 100)))
+  CONSTRAINT order_lines_tax_half_up CHECK ((tax = (((((quantity * unit_price) - discount) * tax_rate_ppm) + 500000) / 1000000)))
+  CONSTRAINT order_lines_tax_rate_range CHECK (((tax_rate_ppm >= 0) AND (tax_rate_ppm <= 1000000)))
+  CONSTRAINT order_lines_total_adds_up CHECK ((total = (((quantity * unit_price) - discount) + tax)))
+  CONSTRAINT order_lines_unit_price_range CHECK (((unit_price >= 0) AND (unit_price <= '9000000000000'::bigint)))
+  POLICY order_lines_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER order_lines_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.order_lines FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER order_lines_00_no_truncate BEFORE TRUNCATE ON waybill.order_lines FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('lines belong to their order')
+  CREATE TRIGGER order_lines_10_identity BEFORE UPDATE ON waybill.order_lines FOR EACH ROW WHEN ((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.order_id IS DISTINCT FROM old.order_id)) OR (new.line_no IS DISTINCT FROM old.line_no))) EXECUTE FUNCTION waybill.refuse_change('a line stays in its order and place')
+  CREATE TRIGGER order_lines_20_fixed_delete BEFORE DELETE ON waybill.order_lines FOR EACH ROW EXECUTE FUNCTION waybill.guard_order_lines()
+  CREATE TRIGGER order_lines_20_fixed_update BEFORE UPDATE ON waybill.order_lines FOR EACH ROW WHEN (((((((((new.sku IS DISTINCT FROM old.sku) OR (new.name IS DISTINCT FROM old.name)) OR (new.quantity IS DISTINCT FROM old.quantity)) OR (new.unit_price IS DISTINCT FROM old.unit_price)) OR (new.discount IS DISTINCT FROM old.discount)) OR (new.tax_rate_ppm IS DISTINCT FROM old.tax_rate_ppm)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.total IS DISTINCT FROM old.total))) EXECUTE FUNCTION waybill.guard_order_lines()
+  CREATE TRIGGER order_lines_40_adds_up_delete AFTER DELETE ON waybill.order_lines REFERENCING OLD TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION waybill.written_lines_add_up()
+  CREATE TRIGGER order_lines_40_adds_up_insert AFTER INSERT ON waybill.order_lines REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION waybill.written_lines_add_up()
+  CREATE TRIGGER order_lines_40_adds_up_update AFTER UPDATE ON waybill.order_lines REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION waybill.written_lines_add_up()
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.order_status_history OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  order_id uuid NOT NULL
+  seq integer NOT NULL
+  from_status text COLLATE "C"
+  to_status text COLLATE "C" NOT NULL
+  changed_by uuid NOT NULL
+  changed_at timestamp with time zone NOT NULL
+  reason text
+  request_id text
+  CONSTRAINT order_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)))
+  CONSTRAINT order_status_history_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id)
+  CONSTRAINT order_status_history_pkey PRIMARY KEY (tenant_id, order_id, seq)
+  CONSTRAINT order_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)))
+  CONSTRAINT order_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id)
+  POLICY order_status_history_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER order_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.order_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only')
+  CREATE TRIGGER order_status_history_00_by_trigger BEFORE INSERT ON waybill.order_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of orders; change the order')
+  CREATE TRIGGER order_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.order_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.orders OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  number text COLLATE "C" NOT NULL
+  channel text COLLATE "C" NOT NULL
+  external_ref text COLLATE "C"
+  customer_ref text COLLATE "C" NOT NULL
+  status text COLLATE "C" NOT NULL
+  version integer NOT NULL DEFAULT 1
+  currency text COLLATE "C" NOT NULL
+  subtotal bigint NOT NULL
+  discount bigint NOT NULL
+  tax bigint NOT NULL
+  shipping bigint NOT NULL
+  total bigint NOT NULL
+  metadata jsonb NOT NULL DEFAULT '{}'::jsonb
+  placed_at timestamp with time zone NOT NULL DEFAULT statement_timestamp()
+  updated_at timestamp with time zone NOT NULL DEFAULT statement_timestamp()
+  transition_reason text -- An argument of an UPDATE that changes status: a trigger hands it to the history and empties it.
+  CONSTRAINT orders_amounts_range CHECK ((((subtotal >= 0) AND (subtotal <= '9007199254740991'::bigint)) AND ((discount >= 0) AND (discount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= '9007199254740991'::bigint)) AND ((shipping >= 0) AND (shipping <= '9007199254740991'::bigint)) AND ((total >= 0) AND (total <= '9007199254740991'::bigint))))
+  CONSTRAINT orders_channel_format CHECK ((channel ~ '^[a-z0-9][a-z0-9_.-]{0,31}$'::text))
+  CONSTRAINT orders_currency_format CHECK ((currency ~ '^[A-Z]{3}$'::text))
+  CONSTRAINT orders_customer_ref_length CHECK (((length(customer_ref) >= 1) AND (length(customer_ref) <= 100)))
+  CONSTRAINT orders_external_ref_key UNIQUE (tenant_id, external_ref, channel)
+  CONSTRAINT orders_external_ref_length CHECK (((length(external_ref) >= 1) AND (length(external_ref) <= 100)))
+  CONSTRAINT orders_metadata_object CHECK (((jsonb_typeof(metadata) = 'object'::text) AND (pg_column_size(metadata) <= 131072)))
+  CONSTRAINT orders_number_format CHECK ((number ~ '^[0-9A-Z][0-9A-Z-]{3,23}$'::text))
+  CONSTRAINT orders_number_key UNIQUE (tenant_id, number)
+  CONSTRAINT orders_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT orders_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'confirmed'::text, 'shipped'::text, 'delivered'::text, 'canceled'::text])))
+  CONSTRAINT orders_total_adds_up CHECK ((total = (((subtotal - discount) + tax) + shipping)))
+  CONSTRAINT orders_transition_reason_passes CHECK ((transition_reason IS NULL))
+  CONSTRAINT orders_version_positive CHECK ((version >= 1))
+  CREATE INDEX orders_channel_placed_idx ON waybill.orders USING btree (tenant_id, channel, placed_at, id)
+  CREATE INDEX orders_customer_placed_idx ON waybill.orders USING btree (tenant_id, customer_ref, placed_at, id)
+  CREATE INDEX orders_placed_idx ON waybill.orders USING btree (tenant_id, placed_at, id)
+  CREATE INDEX orders_status_placed_idx ON waybill.orders USING btree (tenant_id, status, placed_at, id)
+  CREATE INDEX orders_updated_idx ON waybill.orders USING btree (tenant_id, updated_at, id)
+  POLICY orders_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER orders_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.orders FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER orders_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.orders FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('an order is canceled, never deleted')
+  CREATE TRIGGER orders_10_identity BEFORE UPDATE ON waybill.orders FOR EACH ROW WHEN (((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.number IS DISTINCT FROM old.number)) OR (new.channel IS DISTINCT FROM old.channel)) OR (new.external_ref IS DISTINCT FROM old.external_ref)) OR (new.customer_ref IS DISTINCT FROM old.customer_ref)) OR (new.currency IS DISTINCT FROM old.currency)) OR (new.placed_at IS DISTINCT FROM old.placed_at))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, number, channel, external_ref, customer_ref, currency and placed_at of an order never change')
+  CREATE TRIGGER orders_10_insert BEFORE INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('order')
+  CREATE TRIGGER orders_10_money BEFORE UPDATE ON waybill.orders FOR EACH ROW WHEN (((old.status <> 'pending'::text) AND (((((new.subtotal IS DISTINCT FROM old.subtotal) OR (new.discount IS DISTINCT FROM old.discount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.shipping IS DISTINCT FROM old.shipping)) OR (new.total IS DISTINCT FROM old.total)))) EXECUTE FUNCTION waybill.refuse_change('the amounts of an order are fixed once it is no longer pending')
+  CREATE TRIGGER orders_20_update BEFORE UPDATE ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('order', 'waybill.order_status_history', 'order_id')
+  CREATE TRIGGER orders_30_history AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.order_status_history', 'order_id')
+  CREATE TRIGGER orders_40_adds_up_insert AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.order_adds_up()
+  CREATE TRIGGER orders_40_adds_up_update AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN (((((new.subtotal IS DISTINCT FROM old.subtotal) OR (new.discount IS DISTINCT FROM old.discount)) OR (new.tax IS DISTINCT FROM old.tax)) OR ((new.total - new.shipping) IS DISTINCT FROM (old.total - old.shipping)))) EXECUTE FUNCTION waybill.order_adds_up()
+  CREATE TRIGGER orders_50_event_insert AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id')
+  CREATE TRIGGER orders_50_event_update AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id')
+  GRANT INSERT, SELECT, UPDATE TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.tenants OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  id bigint NOT NULL BY DEFAULT AS IDENTITY
+  slug text COLLATE "C" NOT NULL
+  name text NOT NULL
+  created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  CONSTRAINT tenants_id_range CHECK (((id >= 1) AND (id <= '9007199254740991'::bigint)))
+  CONSTRAINT tenants_name_length CHECK (((length(name) >= 1) AND (length(name) <= 200)))
+  CONSTRAINT tenants_pkey PRIMARY KEY (id)
+  CONSTRAINT tenants_slug_format CHECK ((slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'::text))
+  CONSTRAINT tenants_slug_key UNIQUE (slug)
+  POLICY tenants_all PERMISSIVE FOR ALL TO waybill_owner USING true WITH CHECK true
+  POLICY tenants_own PERMISSIVE FOR SELECT TO waybill_app USING (id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  POLICY tenants_read PERMISSIVE FOR SELECT TO waybill_sealer USING true
+  CREATE TRIGGER tenants_00_no_truncate BEFORE DELETE OR TRUNCATE ON waybill.tenants FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('a tenant''s history must outlive it')
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_sealer
+
+TABLE waybill.users OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  subject text COLLATE "C" NOT NULL
+  kind text NOT NULL
+  display_name text NOT NULL
+  roles text[] NOT NULL DEFAULT '{}'::text[]
+  created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  disabled_at timestamp with time zone
+  CONSTRAINT users_display_name_length CHECK (((length(display_name) >= 1) AND (length(display_name) <= 200)))
+  CONSTRAINT users_kind_check CHECK ((kind = ANY (ARRAY['human'::text, 'service'::text, 'system'::text])))
+  CONSTRAINT users_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT users_subject_key UNIQUE (tenant_id, subject)
+  CONSTRAINT users_subject_length CHECK (((length(subject) >= 1) AND (length(subject) <= 255)))
+  CONSTRAINT users_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants(id)
+  POLICY users_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER users_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER users_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row')
+  CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change')
+  GRANT SELECT TO waybill_app
+
+TABLE waybill.valid_transitions OWNER waybill_owner
+  machine text COLLATE "C" NOT NULL
+  from_state text COLLATE "C" NOT NULL
+  to_state text COLLATE "C" NOT NULL
+  roles text[] NOT NULL
+  requires_reason boolean NOT NULL DEFAULT false
+  guards text[] NOT NULL DEFAULT '{}'::text[]
+  CONSTRAINT valid_transitions_machine_fkey FOREIGN KEY (machine) REFERENCES waybill.machines(machine)
+  CONSTRAINT valid_transitions_moves CHECK ((from_state <> to_state))
+  CONSTRAINT valid_transitions_pkey PRIMARY KEY (machine, from_state, to_state)
+  CONSTRAINT valid_transitions_state_format CHECK (((from_state ~ '^[a-z][a-z0-9_]{0,62}$'::text) AND (to_state ~ '^[a-z][a-z0-9_]{0,62}$'::text)))
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+  GRANT SELECT TO waybill_sealer
+
+-- Views -----------------------------------------------------------------------------------------------------------
+
+VIEW audit.field_changes OWNER waybill_audit WITH (security_invoker=true)
+   SELECT tenant_id,
+      ((e.body)::jsonb ->> 'table'::text) AS table_name,
+      split_part(e.stream, '/'::text, 2) AS record_id,
+      version,
+      c.key AS field_name,
+          CASE
+              WHEN (e.version > 1) THEN NULLIF((c.value -> 'old'::text), 'null'::jsonb)
+              ELSE NULL::jsonb
+          END AS old_value,
+          CASE
+              WHEN (e.version > 1) THEN NULLIF((c.value -> 'new'::text), 'null'::jsonb)
+              ELSE c.value
+          END AS new_value,
+      e.actor AS changed_by,
+      ('1970-01-01 00:00:00+00'::timestamp with time zone + ((e.occurred_us)::double precision * '00:00:00.000001'::interval)) AS changed_at
+     FROM (audit.events e
+       CROSS JOIN LATERAL jsonb_each(((e.body)::jsonb ->
+          CASE
+              WHEN (e.version > 1) THEN 'changes'::text
+              ELSE 'snapshot'::text
+          END)) c(key, value));
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT SELECT TO waybill_sealer
+
+VIEW waybill.order_details OWNER waybill_owner WITH (security_invoker=true)
+  -- An order as the API shows it.
+   SELECT tenant_id,
+      id,
+      number,
+      channel,
+      external_ref,
+      customer_ref,
+      status,
+      version,
+      currency,
+      subtotal,
+      discount,
+      tax,
+      shipping,
+      total,
+      metadata,
+      placed_at,
+      updated_at,
+      ( SELECT jsonb_agg(jsonb_build_object('lineNo', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'discount', l.discount, 'taxRatePpm', l.tax_rate_ppm, 'tax', l.tax, 'total', l.total, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS jsonb_agg
+             FROM waybill.order_lines l
+            WHERE ((l.tenant_id = o.tenant_id) AND (l.order_id = o.id))) AS lines,
+      ( SELECT jsonb_object_agg(c.field, (c.value)::jsonb) AS jsonb_object_agg
+             FROM ( SELECT DISTINCT ON (order_contacts.field) order_contacts.field,
+                      value
+                     FROM waybill.order_contacts
+                    WHERE ((order_contacts.tenant_id = o.tenant_id) AND (order_contacts.order_id = o.id))
+                    ORDER BY order_contacts.field, order_contacts.version DESC) c) AS contacts,
+      ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+             FROM audit.events e
+            WHERE ((e.tenant_id = o.tenant_id) AND (e.stream = ('order/'::text || o.id)) AND (e.version = o.version))) AS event_hash
+     FROM waybill.orders o;
+  GRANT SELECT TO waybill_app
+
+-- Sequences -------------------------------------------------------------------------------------------------------
+
+SEQUENCE waybill.tenants_id_seq OWNER waybill_owner
+
+-- Functions -------------------------------------------------------------------------------------------------------
+
+FUNCTION audit.changes OWNER waybill_audit
+  -- Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.
+  CREATE OR REPLACE FUNCTION audit.changes(p_old jsonb, p_new jsonb)
+   RETURNS jsonb
+   LANGUAGE plpgsql
+   IMMUTABLE PARALLEL SAFE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN (
+      SELECT coalesce(jsonb_object_agg(key, jsonb_build_object('old', o.value, 'new', n.value)), '{}'::jsonb)
+      FROM jsonb_each(p_old) o FULL JOIN jsonb_each(p_new) n USING (key)
+      WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt'));
+  END
+  $function$
+
+FUNCTION audit.event_hash OWNER waybill_audit
+  CREATE OR REPLACE FUNCTION audit.event_hash(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea, p_format smallint)
+   RETURNS bytea
+   LANGUAGE plpgsql
+   IMMUTABLE PARALLEL SAFE STRICT
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN sha256(convert_to('waybill-audit/v' || p_format || E'\n', 'UTF8') || int8send(p_tenant) || uuid_send(p_event_id)
+      || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8') || int8send(p_version) || int8send(p_occurred_us)
+      || int4send(octet_length(p_type)) || convert_to(p_type, 'UTF8') || uuid_send(p_actor)
+      || int4send(octet_length(p_body)) || convert_to(p_body, 'UTF8') || p_prev_hash);
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+  GRANT EXECUTE TO waybill_owner
+  GRANT EXECUTE TO waybill_sealer
+
+FUNCTION audit.genesis_hash OWNER waybill_audit
+  CREATE OR REPLACE FUNCTION audit.genesis_hash(p_tenant bigint, p_stream text)
+   RETURNS bytea
+   LANGUAGE plpgsql
+   IMMUTABLE PARALLEL SAFE STRICT
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN sha256(convert_to(E'waybill-audit/genesis/v1\n', 'UTF8') || int8send(p_tenant)
+      || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8'));
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+  GRANT EXECUTE TO waybill_owner
+  GRANT EXECUTE TO waybill_sealer
+
+FUNCTION audit.pii_digest OWNER waybill_audit
+  CREATE OR REPLACE FUNCTION audit.pii_digest(p_salt bytea, p_field text, p_value text)
+   RETURNS text
+   LANGUAGE plpgsql
+   IMMUTABLE PARALLEL SAFE STRICT
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN encode(sha256(convert_to(E'waybill-pii/v1\n', 'UTF8') || p_salt
+      || int4send(octet_length(p_field)) || convert_to(p_field, 'UTF8')
+      || int4send(octet_length(p_value)) || convert_to(p_value, 'UTF8')), 'hex');
+  END
+  $function$
+  GRANT EXECUTE TO waybill_owner
+
+FUNCTION audit.record_change OWNER waybill_audit
+  -- AFTER INSERT OR UPDATE … FOR EACH ROW, arguments: stream prefix, snapshot function(tenant, id), history table, its column for this entity. Appends one event.
+  CREATE OR REPLACE FUNCTION audit.record_change()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+   SET "TimeZone" TO 'UTC'
+  AS $function$
+  DECLARE
+    v_stream text := TG_ARGV[0] || '/' || NEW.id;
+    v_type text := TG_ARGV[0] || '.created';
+    v_event_id uuid := gen_random_uuid();
+    v_occurred_us bigint := extract(epoch FROM NEW.updated_at) * 1000000;
+    v_actor uuid := current_setting('waybill.actor')::uuid;
+    v_snapshot jsonb;
+    v_changes jsonb;
+    v_reason text;
+    v_prev_hash bytea;
+    v_prev_body text;
+    v_body text;
+  BEGIN
+    EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
+    IF TG_OP = 'INSERT' THEN
+      v_prev_hash := audit.genesis_hash(NEW.tenant_id, v_stream);
+    ELSE
+      SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
+      WHERE e.tenant_id = NEW.tenant_id AND e.stream = v_stream AND e.version = NEW.version - 1;
+      v_changes := audit.changes(v_prev_body::jsonb -> 'snapshot', v_snapshot);
+      v_type := TG_ARGV[0] || '.updated';
+      IF NEW.status <> OLD.status THEN
+        v_type := TG_ARGV[0] || '.' || NEW.status;
+        EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
+                       TG_ARGV[2], TG_ARGV[3])
+        INTO STRICT v_reason USING NEW.tenant_id, NEW.id;
+      END IF;
+    END IF;
+    v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,
+                                 'requestId', nullif(current_setting('waybill.request_id', true), ''))::text;
+    INSERT INTO audit.events (tenant_id, stream, version, event_id, type, actor, occurred_us, body, prev_hash, event_hash, format)
+    VALUES (NEW.tenant_id, v_stream, NEW.version, v_event_id, v_type, v_actor, v_occurred_us, v_body, v_prev_hash,
+            audit.event_hash(NEW.tenant_id, v_event_id, v_stream, NEW.version, v_occurred_us, v_type, v_actor, v_body, v_prev_hash, 1::smallint), 1);
+    RETURN NULL;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_owner
+
+FUNCTION audit.refuse_change OWNER waybill_audit
+  CREATE OR REPLACE FUNCTION audit.refuse_change()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RAISE EXCEPTION '% on %.% is refused: it is append-only', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
+      USING ERRCODE = 'WB002';
+  END
+  $function$
+
+FUNCTION waybill.add_state OWNER waybill_owner
+  -- For an extension's migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine's table.
+  CREATE OR REPLACE FUNCTION waybill.add_state(p_machine text, p_state text, p_transitions jsonb)
+   RETURNS void
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_table regclass;
+    v_constraint text;
+    v_states text;
+  BEGIN
+    SELECT m.entity_table::regclass INTO v_table FROM waybill.machines m WHERE m.machine = p_machine;
+    IF v_table IS NULL THEN
+      RAISE EXCEPTION 'There is no machine %', p_machine USING ERRCODE = 'WB003', HINT = 'waybill.machines lists them.';
+    END IF;
+    INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards)
+    SELECT p_machine, t.from_state, t.to_state, t.roles, coalesce(t.requires_reason, false), coalesce(t.guards, '{}')
+    FROM jsonb_to_recordset(p_transitions)
+      AS t(from_state text, to_state text, roles text[], requires_reason boolean, guards text[]);
+
+    v_constraint := (SELECT c.relname FROM pg_class c WHERE c.oid = v_table) || '_status_check';
+    -- What was allowed stays allowed: entities may be in a state that no transition names any more.
+    SELECT string_agg(quote_literal(s.state), ', ' ORDER BY s.state) INTO v_states FROM (
+      SELECT p_state AS state
+      UNION SELECT m.initial_state FROM waybill.machines m WHERE m.machine = p_machine
+      UNION SELECT unnest(ARRAY[t.from_state, t.to_state]) FROM waybill.valid_transitions t WHERE t.machine = p_machine
+      UNION SELECT (regexp_matches(pg_get_constraintdef(c.oid), '''([a-z][a-z0-9_]*)''', 'g'))[1]
+            FROM pg_constraint c WHERE c.conrelid = v_table AND c.conname = v_constraint
+    ) s;
+    EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I, ADD CONSTRAINT %2$I CHECK (status IN (%3$s)) NOT VALID',
+                   v_table, v_constraint, v_states);
+    EXECUTE format('ALTER TABLE %s VALIDATE CONSTRAINT %I', v_table, v_constraint);
+  END
+  $function$
+
+FUNCTION waybill.begin_history OWNER waybill_owner
+  -- AFTER INSERT … FOR EACH ROW, arguments: history table, its column for this entity. The first row of the history.
+  CREATE OR REPLACE FUNCTION waybill.begin_history()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, to_status, changed_by, changed_at, request_id)
+                    VALUES ($1, $2, 1, $3, $4, $5, $6)', TG_ARGV[0], TG_ARGV[1])
+    USING NEW.tenant_id, NEW.id, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+          nullif(current_setting('waybill.request_id', true), '');
+    RETURN NULL;
+  END
+  $function$
+
+FUNCTION waybill.check_order_amounts OWNER waybill_owner
+  -- Refuses an order whose subtotal, discount, tax or total differ from the sums of its lines, and one without lines.
+  CREATE OR REPLACE FUNCTION waybill.check_order_amounts(p_tenant bigint, p_order uuid)
+   RETURNS void
+   LANGUAGE plpgsql
+   STABLE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_order record;
+    v_lines record;
+  BEGIN
+    SELECT o.subtotal, o.discount, o.tax, o.total - o.shipping AS lines_total INTO v_order
+    FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.id = p_order;
+    SELECT sum(l.quantity * l.unit_price)::bigint AS subtotal, sum(l.discount)::bigint AS discount,
+           sum(l.tax)::bigint AS tax, sum(l.total)::bigint AS lines_total INTO v_lines
+    FROM waybill.order_lines l WHERE l.tenant_id = p_tenant AND l.order_id = p_order;
+    IF v_order IS DISTINCT FROM v_lines THEN
+      RAISE EXCEPTION 'the amounts of order % are not the sums of its lines: % against %', p_order, v_order, v_lines
+        USING ERRCODE = 'WB016', HINT = 'Use waybill.place_order and waybill.patch_order: they write an order and its lines together.';
+    END IF;
+  END
+  $function$
+
+FUNCTION waybill.create_tenant OWNER waybill_owner
+  -- Makes a tenant and its system user, and leaves the transaction in the context of both. For waybill_owner.
+  CREATE OR REPLACE FUNCTION waybill.create_tenant(p_slug text, p_name text, p_system_user uuid)
+   RETURNS bigint
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_tenant bigint;
+  BEGIN
+    INSERT INTO waybill.tenants (slug, name) VALUES (p_slug, p_name) RETURNING id INTO v_tenant;
+    PERFORM waybill.set_context(v_tenant, p_system_user, ARRAY['system'], 'create_tenant');
+    INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
+    VALUES (v_tenant, p_system_user, 'system', 'system', 'Waybill', ARRAY['system']);
+    RETURN v_tenant;
+  END
+  $function$
+
+FUNCTION waybill.guard_insert OWNER waybill_owner
+  -- BEFORE INSERT … FOR EACH ROW, argument: machine. Initial state, version 1, the present as time.
+  CREATE OR REPLACE FUNCTION waybill.guard_insert()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_initial text;
+  BEGIN
+    SELECT m.initial_state INTO STRICT v_initial FROM waybill.machines m WHERE m.machine = TG_ARGV[0];
+    IF NEW.status IS DISTINCT FROM v_initial THEN
+      RAISE EXCEPTION '% % cannot begin as %: every % begins as %', TG_ARGV[0], NEW.id, NEW.status, TG_ARGV[0], v_initial
+        USING ERRCODE = 'WB003', HINT = 'Insert it in its initial state, then move it along valid_transitions.';
+    END IF;
+    IF NEW.version IS DISTINCT FROM 1 THEN
+      RAISE EXCEPTION '% % cannot begin at version %: versions begin at 1', TG_ARGV[0], NEW.id, NEW.version
+        USING ERRCODE = 'WB003';
+    END IF;
+    -- A time within this statement is kept, so that a command can give two columns the same one; any other is a forgery.
+    IF NEW.updated_at IS NULL OR NEW.updated_at NOT BETWEEN statement_timestamp() AND clock_timestamp() THEN
+      NEW.updated_at := clock_timestamp();
+    END IF;
+    NEW.transition_reason := NULL;
+    RETURN NEW;
+  END
+  $function$
+
+FUNCTION waybill.guard_order_lines OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.guard_order_lines()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_status text;
+  BEGIN
+    SELECT o.status INTO v_status FROM waybill.orders o WHERE o.tenant_id = OLD.tenant_id AND o.id = OLD.order_id;
+    IF v_status <> 'pending' THEN
+      RAISE EXCEPTION 'the lines of order % are fixed: it is %', OLD.order_id, v_status USING ERRCODE = 'WB015';
+    END IF;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+  END
+  $function$
+
+FUNCTION waybill.guard_update OWNER waybill_owner
+  -- BEFORE UPDATE … FOR EACH ROW, arguments: machine, history table, its column for this entity. Transition, role, reason, version, time, history.
+  CREATE OR REPLACE FUNCTION waybill.guard_update()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_rule waybill.valid_transitions;
+    v_held text[] := string_to_array(current_setting('waybill.roles', true), ',');
+    v_reason text := nullif(btrim(NEW.transition_reason), '');
+  BEGIN
+    NEW.transition_reason := NULL;
+    IF NEW IS NOT DISTINCT FROM OLD THEN
+      RETURN NEW;
+    END IF;
+
+    IF NEW.version NOT BETWEEN OLD.version AND OLD.version + 1 THEN
+      RAISE EXCEPTION '% % is at version %: the next one is %, not %',
+                      TG_ARGV[0], OLD.id, OLD.version, OLD.version + 1, NEW.version
+        USING ERRCODE = 'WB003', HINT = 'Leave version out of the UPDATE: it counts by itself.';
+    END IF;
+    NEW.version := OLD.version + 1;
+    NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
+    IF NEW.status = OLD.status THEN
+      RETURN NEW;
+    END IF;
+
+    SELECT t.* INTO v_rule FROM waybill.valid_transitions t
+    WHERE t.machine = TG_ARGV[0] AND t.from_state = OLD.status AND t.to_state = NEW.status;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION '% % cannot go from % to %', TG_ARGV[0], OLD.id, OLD.status, NEW.status
+        USING ERRCODE = 'WB010',
+              DETAIL = jsonb_build_object('from', OLD.status, 'to', NEW.status, 'allowed', waybill.next_states(TG_ARGV[0], OLD.status))::text,
+              HINT = 'waybill.valid_transitions lists what is allowed.';
+    END IF;
+    IF NOT v_rule.roles && coalesce(v_held, '{}') THEN
+      RAISE EXCEPTION '% % goes from % to % only by one of the roles %',
+                      TG_ARGV[0], OLD.id, OLD.status, NEW.status, array_to_string(v_rule.roles, ', ')
+        USING ERRCODE = 'WB013', DETAIL = jsonb_build_object('roles', to_jsonb(v_rule.roles))::text,
+              HINT = 'waybill.set_context says which roles the actor holds.';
+    END IF;
+    IF v_rule.requires_reason AND v_reason IS NULL THEN
+      RAISE EXCEPTION '% % goes from % to % only with a reason', TG_ARGV[0], OLD.id, OLD.status, NEW.status
+        USING ERRCODE = 'WB014', HINT = 'Give it in the same UPDATE: SET status = …, transition_reason = …';
+    END IF;
+
+    -- The history is written here and not after the row, because only here the reason is at hand: it is an argument
+    -- that the row doesn't keep.
+    EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+                    SELECT $1, $2, max(h.seq) + 1, $3, $4, $5, $6, $7, $8 FROM %1$s h WHERE h.tenant_id = $1 AND h.%2$I = $2',
+                   TG_ARGV[1], TG_ARGV[2])
+    USING NEW.tenant_id, NEW.id, OLD.status, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at, v_reason,
+          nullif(current_setting('waybill.request_id', true), '');
+    RETURN NEW;
+  END
+  $function$
+
+FUNCTION waybill.lock_order OWNER waybill_owner
+  -- Locks an order until the transaction ends and checks its version, unless that is null. A row of nulls when there is none.
+  CREATE OR REPLACE FUNCTION waybill.lock_order(p_tenant bigint, p_id uuid, p_expected_version integer)
+   RETURNS waybill.orders
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_order waybill.orders;
+  BEGIN
+    SELECT o.* INTO v_order FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.id = p_id FOR NO KEY UPDATE;
+    IF v_order.version <> p_expected_version THEN
+      RAISE EXCEPTION 'order % is at version %, not %', p_id, v_order.version, p_expected_version
+        USING ERRCODE = 'WB012', DETAIL = jsonb_build_object('current', v_order.version)::text;
+    END IF;
+    RETURN v_order;
+  END
+  $function$
+
+FUNCTION waybill.lock_order_details OWNER waybill_owner
+  -- Locks an order as lock_order does and returns it; no row when there is none.
+  CREATE OR REPLACE FUNCTION waybill.lock_order_details(p_tenant bigint, p_id uuid, p_expected_version integer)
+   RETURNS SETOF waybill.order_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    -- Two statements: one that both waits for the lock and reads would show what was there before it waited.
+    PERFORM waybill.lock_order(p_tenant, p_id, p_expected_version);
+    RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.next_states OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.next_states(p_machine text, p_from text)
+   RETURNS jsonb
+   LANGUAGE sql
+   STABLE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT coalesce(jsonb_agg(t.to_state ORDER BY t.to_state), '[]'::jsonb)
+    FROM waybill.valid_transitions t WHERE t.machine = p_machine AND t.from_state = p_from
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.order_adds_up OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.order_adds_up()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    PERFORM waybill.check_order_amounts(NEW.tenant_id, NEW.id);
+    RETURN NULL;
+  END
+  $function$
+
+FUNCTION waybill.order_snapshot OWNER waybill_owner
+  -- An order as its events keep it: all that it is, with digests in the place of personal data.
+  CREATE OR REPLACE FUNCTION waybill.order_snapshot(p_tenant bigint, p_order uuid)
+   RETURNS jsonb
+   LANGUAGE plpgsql
+   STABLE PARALLEL SAFE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN (
+      SELECT jsonb_build_object('id', o.id, 'number', o.number, 'channel', o.channel, 'externalRef', o.external_ref,
+        'customerRef', o.customer_ref, 'status', o.status, 'version', o.version, 'currency', o.currency,
+        'subtotal', o.subtotal, 'discount', o.discount, 'tax', o.tax, 'shipping', o.shipping, 'total', o.total,
+        'metadata', o.metadata, 'placedAt', to_char(o.placed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(o.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+        'lines', (
+        SELECT jsonb_agg(jsonb_build_object('lineNo', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity,
+                 'unitPrice', l.unit_price, 'discount', l.discount, 'taxRatePpm', l.tax_rate_ppm, 'tax', l.tax,
+                 'total', l.total, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no)
+        FROM waybill.order_lines l WHERE l.tenant_id = o.tenant_id AND l.order_id = o.id),
+        'contacts', (
+          SELECT jsonb_object_agg(c.field, jsonb_build_object('version', c.version, 'digest', audit.pii_digest(c.salt, c.field, c.value)))
+          FROM (SELECT DISTINCT ON (field) field, version, salt, value FROM waybill.order_contacts
+                WHERE tenant_id = p_tenant AND order_id = p_order ORDER BY field, version DESC) c))
+      FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.id = p_order);
+  END
+  $function$
+  GRANT EXECUTE TO waybill_audit
+
+FUNCTION waybill.patch_order OWNER waybill_owner
+  -- Changes what may still change of an order, as one version, and returns it. Null leaves a part as it is; contacts are parallel arrays.
+  CREATE OR REPLACE FUNCTION waybill.patch_order(p_tenant bigint, p_id uuid, p_expected_version integer, p_metadata jsonb, p_subtotal bigint, p_discount bigint, p_tax bigint, p_shipping bigint, p_total bigint, p_skus text[], p_names text[], p_quantities bigint[], p_unit_prices bigint[], p_discounts bigint[], p_tax_rates bigint[], p_taxes bigint[], p_totals bigint[], p_fields text[], p_values text[], p_salts bytea[])
+   RETURNS SETOF waybill.order_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_order waybill.orders := waybill.lock_order(p_tenant, p_id, p_expected_version);
+  BEGIN
+    IF p_skus IS NOT NULL AND v_order.status <> 'pending' THEN
+      RAISE EXCEPTION 'the lines of order % are fixed: it is %', p_id, v_order.status USING ERRCODE = 'WB015';
+    END IF;
+    IF cardinality(p_fields) > 0 AND v_order.status NOT IN ('pending', 'confirmed') THEN
+      RAISE EXCEPTION 'the contacts of order % are fixed: it is %', p_id, v_order.status USING ERRCODE = 'WB015';
+    END IF;
+    WITH kept_lines AS (
+      INSERT INTO waybill.order_lines (tenant_id, order_id, line_no, sku, name, quantity, unit_price, discount, tax_rate_ppm, tax, total)
+      SELECT p_tenant, p_id, l.no, l.sku, l.name, l.quantity, l.unit_price, l.discount, l.tax_rate, l.tax, l.total
+      FROM unnest(p_skus, p_names, p_quantities, p_unit_prices, p_discounts, p_tax_rates, p_taxes, p_totals)
+        WITH ORDINALITY AS l(sku, name, quantity, unit_price, discount, tax_rate, tax, total, no)
+      ON CONFLICT (tenant_id, order_id, line_no) DO UPDATE
+      SET sku = excluded.sku, name = excluded.name, quantity = excluded.quantity, unit_price = excluded.unit_price,
+          discount = excluded.discount, tax_rate_ppm = excluded.tax_rate_ppm, tax = excluded.tax, total = excluded.total
+    ), dropped_lines AS (
+      DELETE FROM waybill.order_lines l
+      WHERE l.tenant_id = p_tenant AND l.order_id = p_id AND l.line_no > cardinality(p_skus)
+    ), new_contacts AS (
+      INSERT INTO waybill.order_contacts (tenant_id, order_id, field, version, salt, value)
+      SELECT p_tenant, p_id, c.field, v_order.version + 1, c.salt, c.value
+      FROM unnest(p_fields, p_values, p_salts) AS c(field, value, salt)
+    )
+    UPDATE waybill.orders o
+    SET version = o.version + 1, metadata = coalesce(p_metadata, o.metadata), subtotal = coalesce(p_subtotal, o.subtotal),
+        discount = coalesce(p_discount, o.discount), tax = coalesce(p_tax, o.tax),
+        shipping = coalesce(p_shipping, o.shipping), total = coalesce(p_total, o.total)
+    WHERE o.tenant_id = p_tenant AND o.id = p_id;
+    RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.place_order OWNER waybill_owner
+  -- Places an order with its lines and contacts and returns it. Amounts in minor units; arrays are parallel, one entry a line or contact.
+  CREATE OR REPLACE FUNCTION waybill.place_order(p_tenant bigint, p_id uuid, p_number text, p_channel text, p_external_ref text, p_customer_ref text, p_currency text, p_subtotal bigint, p_discount bigint, p_tax bigint, p_shipping bigint, p_total bigint, p_metadata jsonb, p_skus text[], p_names text[], p_quantities bigint[], p_unit_prices bigint[], p_discounts bigint[], p_tax_rates bigint[], p_taxes bigint[], p_totals bigint[], p_fields text[], p_values text[], p_salts bytea[])
+   RETURNS SETOF waybill.order_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_taken uuid;
+  BEGIN
+    IF p_external_ref IS NOT NULL THEN
+      SELECT o.id INTO v_taken FROM waybill.orders o
+      WHERE o.tenant_id = p_tenant AND o.external_ref = p_external_ref AND o.channel = p_channel;
+      IF FOUND THEN
+        RAISE EXCEPTION 'channel % has an order % already: %', p_channel, p_external_ref, v_taken
+          USING ERRCODE = 'WB017', DETAIL = jsonb_build_object('orderId', v_taken)::text;
+      END IF;
+    END IF;
+    WITH new_lines AS (
+      INSERT INTO waybill.order_lines (tenant_id, order_id, line_no, sku, name, quantity, unit_price, discount, tax_rate_ppm, tax, total)
+      SELECT p_tenant, p_id, l.no, l.sku, l.name, l.quantity, l.unit_price, l.discount, l.tax_rate, l.tax, l.total
+      FROM unnest(p_skus, p_names, p_quantities, p_unit_prices, p_discounts, p_tax_rates, p_taxes, p_totals)
+        WITH ORDINALITY AS l(sku, name, quantity, unit_price, discount, tax_rate, tax, total, no)
+    ), new_contacts AS (
+      INSERT INTO waybill.order_contacts (tenant_id, order_id, field, version, salt, value)
+      SELECT p_tenant, p_id, c.field, 1, c.salt, c.value FROM unnest(p_fields, p_values, p_salts) AS c(field, value, salt)
+    )
+    INSERT INTO waybill.orders (tenant_id, id, number, channel, external_ref, customer_ref, status, version, currency,
+                                subtotal, discount, tax, shipping, total, metadata, placed_at, updated_at)
+    SELECT p_tenant, p_id, p_number, p_channel, p_external_ref, p_customer_ref, m.initial_state, 1, p_currency,
+           p_subtotal, p_discount, p_tax, p_shipping, p_total, p_metadata, v_now, v_now
+    FROM waybill.machines m WHERE m.machine = 'order';
+    RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.refuse_change OWNER waybill_owner
+  -- Trigger function that refuses; its argument is the sentence that says why. What it refuses is said by the trigger.
+  CREATE OR REPLACE FUNCTION waybill.refuse_change()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RAISE EXCEPTION '% on %.% is refused: %', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0]
+      USING ERRCODE = 'WB002';
+  END
+  $function$
+
+FUNCTION waybill.require_context OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.require_context()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    IF nullif(current_setting('waybill.tenant_id', true), '') IS NULL
+       OR nullif(current_setting('waybill.actor', true), '') IS NULL THEN
+      RAISE EXCEPTION '% on %.% needs a tenant and an actor, and this transaction has none',
+                      TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
+        USING ERRCODE = 'WB001',
+              HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, actor, roles, request_id);';
+    END IF;
+    RETURN NULL;
+  END
+  $function$
+
+FUNCTION waybill.set_context OWNER waybill_owner
+  -- Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, and for which request.
+  CREATE OR REPLACE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text)
+   RETURNS void
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    PERFORM set_config('waybill.tenant_id', coalesce(p_tenant::text, ''), true),
+            set_config('waybill.actor', coalesce(p_actor::text, ''), true),
+            set_config('waybill.roles', coalesce(array_to_string(p_roles, ','), ''), true),
+            set_config('waybill.request_id', coalesce(p_request_id, ''), true);
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+  GRANT EXECUTE TO waybill_sealer
+
+FUNCTION waybill.states_in_use OWNER waybill_owner
+  -- The states that entities of a machine are in, all tenants together: nothing but their names. For the warning at the start.
+  CREATE OR REPLACE FUNCTION waybill.states_in_use(p_machine text)
+   RETURNS text[]
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_table regclass := (SELECT m.entity_table::regclass FROM waybill.machines m WHERE m.machine = p_machine);
+    v_before text := current_setting('waybill.tenant_id', true);
+    v_tenant bigint;
+    v_state text;
+    v_found text[] := '{}';
+  BEGIN
+    -- Tenant by tenant, as the policies want it, and from state to state by the index: a few look-ups a tenant, however
+    -- many orders it has.
+    FOR v_tenant IN SELECT t.id FROM waybill.tenants t LOOP
+      PERFORM set_config('waybill.tenant_id', v_tenant::text, true);
+      v_state := '';
+      LOOP
+        EXECUTE format('SELECT status FROM %s WHERE tenant_id = $1 AND status > $2 ORDER BY status LIMIT 1', v_table)
+        INTO v_state USING v_tenant, v_state;
+        EXIT WHEN v_state IS NULL;
+        IF v_state <> ALL (v_found) THEN
+          v_found := v_found || v_state;
+        END IF;
+      END LOOP;
+    END LOOP;
+    PERFORM set_config('waybill.tenant_id', coalesce(v_before, ''), true);
+    RETURN v_found;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.transition_order OWNER waybill_owner
+  -- Moves an order to another state and returns it; no row when there is no such order. Metadata is replaced unless null.
+  CREATE OR REPLACE FUNCTION waybill.transition_order(p_tenant bigint, p_id uuid, p_to text, p_reason text, p_expected_version integer, p_metadata jsonb)
+   RETURNS SETOF waybill.order_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_order waybill.orders := waybill.lock_order(p_tenant, p_id, p_expected_version);
+  BEGIN
+    IF v_order.status = p_to THEN
+      RAISE EXCEPTION 'order % is already %', p_id, p_to
+        USING ERRCODE = 'WB011', DETAIL = jsonb_build_object('state', p_to)::text;
+    END IF;
+    UPDATE waybill.orders o SET status = p_to, transition_reason = p_reason, metadata = coalesce(p_metadata, o.metadata)
+    WHERE o.tenant_id = p_tenant AND o.id = p_id;
+    RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.written_lines_add_up OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.written_lines_add_up()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_fixed record;
+  BEGIN
+    -- Here and not before the row: a new order's row is there only after the statement that inserts both.
+    IF TG_OP = 'INSERT' THEN
+      SELECT o.id, o.status INTO v_fixed
+      FROM (SELECT DISTINCT tenant_id, order_id FROM written) w
+      JOIN waybill.orders o ON o.tenant_id = w.tenant_id AND o.id = w.order_id AND o.status <> 'pending' LIMIT 1;
+      IF FOUND THEN
+        RAISE EXCEPTION 'the lines of order % are fixed: it is %', v_fixed.id, v_fixed.status USING ERRCODE = 'WB015';
+      END IF;
+    END IF;
+    PERFORM waybill.check_order_amounts(w.tenant_id, w.order_id) FROM (SELECT DISTINCT tenant_id, order_id FROM written) w;
+    RETURN NULL;
+  END
+  $function$
+
+-- Default privileges ----------------------------------------------------------------------------------------------
+
+DEFAULT FUNCTIONS OF waybill_audit
+  EXECUTE TO waybill_audit
+
+DEFAULT FUNCTIONS OF waybill_owner
+  EXECUTE TO waybill_owner
+
+-- State machines --------------------------------------------------------------------------------------------------
+
+MACHINE order OF waybill.orders BEGINS AS pending
+  confirmed -> canceled BY operator, admin WITH REASON
+  confirmed -> shipped BY operator, admin
+  pending -> canceled BY operator, admin WITH REASON
+  pending -> confirmed BY operator, admin
+  shipped -> delivered BY operator, admin
