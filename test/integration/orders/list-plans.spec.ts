@@ -72,6 +72,8 @@ describe('fault 14: lists of many orders', () => {
     ['changed since a time', page({ updatedFrom: '2020-01-15T00:00:00Z' }, { sort: '-updatedAt' })],
     ['whose number begins so', page({ prefix: 'C4CA' })],
     ['whose reference begins so', page({ prefix: 'ref-00001234' })],
+    ['whose references begin like all', page({ prefix: 'ref-' })],
+    ['whose reference begins like the newest', page({ prefix: 'ref-0000199' })],
     ['that begin like none', page({ prefix: 'zzz' })],
   ];
   it.each(shapes)('a page %s reads a small part of them', async (_what, shape) => {
@@ -90,8 +92,7 @@ describe('fault 14: lists of many orders', () => {
   });
 
   it('the page is right, in the order of the sort, whatever its plan', async () => {
-    const all = [...shapes.map(([, shape]) => shape)];
-    for (const shape of all) {
+    for (const [, shape] of shapes) {
       const { text, values } = pageStatement(1, { ...shape, limit: 200 });
       const found = await client.query<{ id: string }>(text, values);
       await client.query(
