@@ -1,0 +1,3 @@
+export { Idempotent, type IdempotentOptions } from './idempotent.decorator.js';
+export { IdempotencyModule } from './idempotency.module.js';
+export { type IdempotencyPolicy } from './policy.js';
