@@ -119,11 +119,16 @@ function integer(env: NodeJS.ProcessEnv, name: string, otherwise: number, min: n
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** A duration such as 30s, 15m, 24h or 7d. */
+/** Seconds of a duration such as 30s, 15m, 24h or 7d; undefined for anything else. */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text) ?? [];
+  return count && unit ? Number(count) * (SECONDS[unit] ?? 1) : undefined;
+}
+
 function seconds(env: NodeJS.ProcessEnv, name: string, otherwise: string): number {
   const value = env[name] || otherwise;
-  const [, count, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(value) ?? [];
-  if (count && unit) return Number(count) * (SECONDS[unit] ?? 1);
+  const found = parseDuration(value);
+  if (found !== undefined) return found;
   throw new ConfigError(`${name} must be a duration such as 30s, 15m, 24h or 7d, not "${value}".`);
 }
 

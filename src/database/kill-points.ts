@@ -17,3 +17,23 @@ export function installKillPoints(next: Listener | undefined): void {
 export async function reach(point: KillPoint): Promise<void> {
   if (listener) await listener(point);
 }
+
+/** Tells the parent process of every kill point, and goes on when it says so: `{ killPoint, id }` and `{ goOn: id }`. */
+export function reportKillPointsToParent(): void {
+  const { send } = process;
+  if (!send) throw new Error('WAYBILL_KILL_POINTS=parent needs a parent process with a message channel');
+  let last = 0;
+  installKillPoints(async (killPoint) => {
+    last += 1;
+    const id = last;
+    await new Promise<void>((resolve) => {
+      const listen = (message: unknown): void => {
+        if (typeof message !== 'object' || message === null || !('goOn' in message) || message.goOn !== id) return;
+        process.off('message', listen);
+        resolve();
+      };
+      process.on('message', listen);
+      send.call(process, { killPoint, id });
+    });
+  });
+}
