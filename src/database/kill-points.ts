@@ -20,8 +20,7 @@ export async function reach(point: KillPoint): Promise<void> {
 
 /** Tells the parent process of every kill point, and goes on when it says so: `{ killPoint, id }` and `{ goOn: id }`. */
 export function reportKillPointsToParent(): void {
-  const { send } = process;
-  if (!send) throw new Error('WAYBILL_KILL_POINTS=parent needs a parent process with a message channel');
+  if (!process.send) throw new Error('WAYBILL_KILL_POINTS=parent needs a parent process with a message channel');
   let last = 0;
   installKillPoints(async (killPoint) => {
     last += 1;
@@ -33,7 +32,7 @@ export function reportKillPointsToParent(): void {
         resolve();
       };
       process.on('message', listen);
-      send.call(process, { killPoint, id });
+      process.send?.({ killPoint, id });
     });
   });
 }
