@@ -221,10 +221,13 @@ BEGIN
   PERFORM waybill.set_context(p_tenant, NULL, ARRAY['system'], 'sweep_keys');
   SELECT u.id INTO v_system FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
   PERFORM waybill.set_context(p_tenant, v_system, ARRAY['system'], 'sweep_keys');
-  DELETE FROM waybill.idempotency_keys k
-  USING (SELECT e.idempotency_key FROM waybill.idempotency_keys e
-         WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now AND e.status <> 'processing'
-         ORDER BY e.expires_at LIMIT least(p_limit, 10000) FOR UPDATE SKIP LOCKED) expired
+  -- Materialized: as a plain subquery it may run more than once within a join, and take more than a batch.
+  WITH expired AS MATERIALIZED (
+    SELECT e.idempotency_key FROM waybill.idempotency_keys e
+    WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now AND e.status <> 'processing'
+    ORDER BY e.expires_at LIMIT least(p_limit, 10000) FOR UPDATE SKIP LOCKED
+  )
+  DELETE FROM waybill.idempotency_keys k USING expired
   WHERE k.tenant_id = p_tenant AND k.idempotency_key = expired.idempotency_key;
   GET DIAGNOSTICS swept = ROW_COUNT;
   SELECT count(*) INTO backlog FROM (
