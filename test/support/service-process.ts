@@ -1,0 +1,79 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import type { KillPoint } from '../../src/database/index.js';
+
+export interface ServiceProcessOptions {
+  /** Address of the database as the app role. */
+  databaseUrl: string;
+  env?: Record<string, string>;
+  /** Called when the service reaches a kill point; it waits there until the promise is settled. */
+  onKillPoint?: (point: KillPoint) => Promise<void> | void;
+}
+
+/** The service as `npm start` runs it, in a process of its own, on a database that is there already. */
+export interface ServiceProcess {
+  baseUrl: string;
+  pid: number;
+  /** Sends a signal and waits until the process is gone. */
+  kill(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
+}
+
+const ROOT = join(import.meta.dirname, '../..');
+const RUN = join(import.meta.dirname, 'run-typescript.mjs');
+
+export async function startServiceProcess({
+  databaseUrl,
+  env = {},
+  onKillPoint,
+}: ServiceProcessOptions): Promise<ServiceProcess> {
+  const child = fork(RUN, ['src/main.ts'], {
+    cwd: ROOT,
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: {
+      PATH: process.env.PATH,
+      PORT: '0',
+      LOG_LEVEL: 'fatal',
+      DATABASE_URL: databaseUrl,
+      // Empty rather than missing: a developer's .env must not migrate or seal the test's database.
+      MIGRATION_DATABASE_URL: '',
+      SEALER_DATABASE_URL: '',
+      ...(onKillPoint ? { WAYBILL_KILL_POINTS: 'parent' } : {}),
+      ...env,
+    },
+  });
+  if (onKillPoint) answerKillPoints(child, onKillPoint);
+  return {
+    baseUrl: await addressOf(child),
+    pid: child.pid ?? 0,
+    kill: async (signal) => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.kill(signal);
+      await once(child, 'exit');
+    },
+  };
+}
+
+function answerKillPoints(child: ChildProcess, onKillPoint: (point: KillPoint) => Promise<void> | void): void {
+  child.on('message', (message: { killPoint: KillPoint; id: number }) => {
+    void Promise.resolve(onKillPoint(message.killPoint)).finally(() => {
+      if (child.connected) child.send({ goOn: message.id }, () => undefined);
+    });
+  });
+}
+
+/** The service prints where it serves once it does. */
+async function addressOf(child: ChildProcess): Promise<string> {
+  let output = '';
+  return new Promise((resolve, reject) => {
+    const read = (chunk: Buffer): void => {
+      output += chunk.toString();
+      const [, address] = /Waybill serves (\S+)/.exec(output) ?? [];
+      if (address) resolve(address);
+    };
+    child.stdout?.on('data', read);
+    child.stderr?.on('data', read);
+    child.once('exit', (code, signal) => reject(new Error(`The service ended with ${code ?? signal}:\n${output}`)));
+  });
+}
