@@ -2,6 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ServiceProcess, startServiceProcess } from '../support/service-process.js';
 import { below, type Random } from './storm-plan.js';
 
+/** Longest that a process may take to answer what it accepted, as an orchestrator would have it. */
+const DRAIN_MS = 3000;
+
 /** Service processes of which one is ended now and then, and started again. */
 export class RestlessProcesses {
   private readonly places: (ServiceProcess | null)[];
@@ -36,7 +39,7 @@ export class RestlessProcesses {
   async stop(): Promise<void> {
     this.stopped = true;
     await this.restless;
-    await Promise.all(this.places.map((place) => place?.kill('SIGTERM')));
+    await Promise.all(this.places.map((place) => place?.kill('SIGTERM', DRAIN_MS)));
   }
 
   private async restartAgainAndAgain(pauseMs: number): Promise<void> {
@@ -46,7 +49,7 @@ export class RestlessProcesses {
       const index = below(this.random, this.places.length);
       const process = this.places[index];
       this.places[index] = null;
-      await process?.kill(this.random() < 0.75 ? 'SIGKILL' : 'SIGTERM');
+      await process?.kill(this.random() < 0.75 ? 'SIGKILL' : 'SIGTERM', DRAIN_MS);
       this.places[index] = await startServiceProcess({ databaseUrl: this.databaseUrl });
       this.restarts += 1;
     }

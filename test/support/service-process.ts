@@ -15,8 +15,8 @@ export interface ServiceProcessOptions {
 export interface ServiceProcess {
   baseUrl: string;
   pid: number;
-  /** Sends a signal and waits until the process is gone. */
-  kill(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
+  /** Sends a signal and waits until the process is gone; after `patienceMs` it is killed for good. */
+  kill(signal: 'SIGKILL' | 'SIGTERM', patienceMs?: number): Promise<void>;
 }
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -47,10 +47,13 @@ export async function startServiceProcess({
   return {
     baseUrl: await addressOf(child),
     pid: child.pid ?? 0,
-    kill: async (signal) => {
+    kill: async (signal, patienceMs) => {
       if (child.exitCode !== null || child.signalCode !== null) return;
+      const gone = once(child, 'exit');
       child.kill(signal);
-      await once(child, 'exit');
+      const impatience = patienceMs && setTimeout(() => child.kill('SIGKILL'), patienceMs);
+      await gone;
+      clearTimeout(impatience);
     },
   };
 }

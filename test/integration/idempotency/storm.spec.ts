@@ -9,7 +9,7 @@ describe('a storm of requests while two service processes are restarted at rando
   });
   afterAll(() => service.close());
 
-  // 10,000 by hand: npm run faults:idempotency -- --requests 10000 --seed 1
+  // 10,000 by hand: npm run faults -- storm --requests 10000 --seed 1
   it('leaves one effect a key, no wrong replay, and no failure that a retry does not heal', async () => {
     const seed = Number(process.env.STORM_SEED ?? Date.now() % 1_000_000);
     const report = await runStorm({
