@@ -69,9 +69,14 @@ export class NotesController {
   /** Without a key: the other interceptor opens its transaction. */
   @Post('plain')
   @HttpCode(200)
-  async plain(@Tx() tx: TenantTransaction, @Body() { text }: NoteBody): Promise<Note> {
+  async plain(
+    @Tx() tx: TenantTransaction,
+    @Body() { text }: NoteBody,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<Note> {
     const note = { id: randomUUID(), text };
     await insert(tx, note);
+    await interference?.(tx, reply, note);
     return note;
   }
 }

@@ -54,6 +54,15 @@ describe('a COMMIT that became a ROLLBACK', () => {
     expect(written.filter((text) => text === 'swallowed')).toHaveLength(1);
   });
 
+  it('is noticed without a key, too, where COMMIT is all that is left to fail', async () => {
+    interfere(async (tx) => {
+      await tx.adHocRows('SELECT 1 / 0', []).catch(() => undefined);
+    });
+    const answer = await service.as('operator').post<ProblemAnswer>('/v1/notes/plain', { text: 'unnoticed' });
+    expect(answer).toMatchObject({ status: 500, body: { code: 'internal-error' } });
+    expect(await notes(service.database.superuserUrl)).not.toContain('unnoticed');
+  });
+
   it('because the key was gone when the answer was to be stored takes the effect along', async () => {
     const key = newKey();
     // Only a superuser without triggers can take a key away from under its transaction; the fence must hold all the same.
