@@ -21,6 +21,7 @@ const PURE = [
   'workflow/(machine|diagram[a-z-]*)',
   'orders/(order-edit|order-number|order-page)',
   'identity/api-key',
+  'idempotency/(fingerprint|idempotency-key|policy)',
 ];
 
 export default {

@@ -4,6 +4,7 @@ import { createValidationPipe, ProblemFilter, ProblemPagesController } from './c
 import type { ServiceConfig } from './config.js';
 import { DatabaseModule } from './database/index.js';
 import { HealthController } from './health/health.controller.js';
+import { IdempotencyModule } from './idempotency/index.js';
 import { IdentityModule } from './identity/index.js';
 import { OrdersModule } from './orders/index.js';
 import { WorkflowModule } from './workflow/index.js';
@@ -11,10 +12,15 @@ import { WorkflowModule } from './workflow/index.js';
 @Module({})
 export class AppModule {
   /** @param extensions modules that a deployment adds, with guards and hooks for instance */
-  static register({ database, databasePoolSize }: ServiceConfig, extensions: readonly Type<unknown>[]): DynamicModule {
+  static register(
+    { database, databasePoolSize, idempotency }: ServiceConfig,
+    extensions: readonly Type<unknown>[],
+  ): DynamicModule {
     return {
       module: AppModule,
       imports: [
+        // Before the database: of two global interceptors the first one's module is the outer one.
+        IdempotencyModule.register(idempotency),
         DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize }),
         IdentityModule,
         WorkflowModule,

@@ -13,6 +13,14 @@ export interface Config {
   /** Addresses of an external PostgreSQL; null starts the embedded one. */
   database: DatabaseAddresses | null;
   databasePoolSize: number;
+  idempotency: {
+    /** How long answers are kept under their keys; null is for ever. */
+    ttlSeconds: number | null;
+    /** How long a key stays with a worker that is away on a call. */
+    leaseSeconds: number;
+  };
+  /** For fault tests: kill points are told to the parent process, which says when to go on. */
+  killPoints: boolean;
 }
 
 /** Settings with the database found: given by address, or started. */
@@ -53,7 +61,15 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     dataDir: resolve(text(env, 'WAYBILL_DATA_DIR', '.waybill')),
     database: addresses(env),
     databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 16, 1, 200),
+    idempotency: {
+      ttlSeconds: env.IDEMPOTENCY_TTL === 'forever' ? null : seconds(env, 'IDEMPOTENCY_TTL', '24h'),
+      leaseSeconds: seconds(env, 'IDEMPOTENCY_LEASE', '30s'),
+    },
+    killPoints: oneOf(env, 'WAYBILL_KILL_POINTS', ['off', 'parent'] as const, 'off') === 'parent',
   };
+  if (production && config.killPoints) {
+    throw new ConfigError('WAYBILL_KILL_POINTS is for fault tests; it must not be set in production.');
+  }
   if (production && !config.database && env.WAYBILL_EMBEDDED !== 'allow') {
     throw new ConfigError(
       'DATABASE_URL is not set. In production an own PostgreSQL is expected; ' +
@@ -99,6 +115,21 @@ function integer(env: NodeJS.ProcessEnv, name: string, otherwise: number, min: n
   const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
   if (number >= min && number <= max) return number;
   throw new ConfigError(`${name} must be a whole number from ${min} to ${max}, not "${value}".`);
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** Seconds of a duration such as 30s, 15m, 24h or 7d; undefined for anything else. */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text) ?? [];
+  return count && unit ? Number(count) * (SECONDS[unit] ?? 1) : undefined;
+}
+
+function seconds(env: NodeJS.ProcessEnv, name: string, otherwise: string): number {
+  const value = env[name] || otherwise;
+  const found = parseDuration(value);
+  if (found !== undefined) return found;
+  throw new ConfigError(`${name} must be a duration such as 30s, 15m, 24h or 7d, not "${value}".`);
 }
 
 function oneOf<T extends string>(env: NodeJS.ProcessEnv, name: string, allowed: readonly T[], otherwise: T): T {

@@ -1,5 +1,6 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import { IDEMPOTENCY_POLICY, publishIdempotencyPolicy } from './idempotency/index.js';
 
 /** The OpenAPI document of the whole service. */
 export function openApiDocument(app: INestApplication): OpenAPIObject {
@@ -15,7 +16,9 @@ export function openApiDocument(app: INestApplication): OpenAPIObject {
     .addTag('health', 'For operators')
     .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key.' })
     .build();
-  return SwaggerModule.createDocument(app, config);
+  const document = SwaggerModule.createDocument(app, config);
+  publishIdempotencyPolicy(document, app.get(IDEMPOTENCY_POLICY));
+  return document;
 }
 
 /** The Swagger page at /docs. Apart from `createApp`, since its assets can't be served under Jest. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
 import type { Config, DatabaseAddresses, ServiceConfig } from './config.js';
-import { bootstrapCluster, migrate } from './database/index.js';
+import { bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
 import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
 import { mountSwaggerUi } from './openapi.js';
@@ -21,6 +21,7 @@ const DATABASE = 'waybill';
 
 /** Starts everything that the settings ask for: PostgreSQL unless an address is given, migrations, demo data, HTTP. */
 export async function serve(config: Config, log: (line: string) => void): Promise<RunningService> {
+  if (config.killPoints) reportKillPointsToParent();
   const { database, embedded } = config.database
     ? { database: config.database, embedded: null }
     : await openEmbedded(config.dataDir, log);

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
+import { addIdempotencyCommand } from './idempotency-command.js';
 import { addMigrateCommand } from './migrate-command.js';
 import { addServeCommand } from './serve-command.js';
 
 const program = new Command('waybill').description('Order management: serve it, migrate it, look after it.');
 addServeCommand(program);
 addMigrateCommand(program);
+addIdempotencyCommand(program);
 
 try {
   await program.parseAsync();

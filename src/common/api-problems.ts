@@ -1,5 +1,12 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiExtraModels, ApiProperty, ApiPropertyOptional, ApiResponse, getSchemaPath } from '@nestjs/swagger';
+import {
+  ApiExtraModels,
+  ApiProperty,
+  ApiPropertyOptional,
+  ApiResponse,
+  getSchemaPath,
+  type OpenAPIObject,
+} from '@nestjs/swagger';
 import { PROBLEM_MEDIA_TYPE } from './problem.js';
 import { type ProblemCode, problemDefinition } from './problem-table.js';
 
@@ -48,31 +55,45 @@ const EVERYWHERE: readonly ProblemCode[] = [
 
 /** Documents the problems that a route can answer, besides those that every route can. */
 export function ApiProblems(...codes: readonly ProblemCode[]): MethodDecorator & ClassDecorator {
+  const byStatus = groupByStatus([...codes, ...EVERYWHERE]);
+  return applyDecorators(
+    ApiExtraModels(ProblemDto),
+    ...[...byStatus].map(([status, possible]) => ApiResponse({ status, ...problemResponse(status, possible) })),
+  );
+}
+
+type Responses = OpenAPIObject['paths'][string] extends { post?: { responses: infer R } } ? R : never;
+
+/** Adds problems to the responses of an operation in a finished document, beside those it has for the same status. */
+export function documentProblems(responses: Responses, codes: readonly ProblemCode[]): void {
+  for (const [status, added] of groupByStatus(codes)) {
+    responses[status] = problemResponse(status, [...new Set([...codesOf(responses[status]), ...added])]);
+  }
+}
+
+function problemResponse(status: number, possible: readonly ProblemCode[]) {
+  const own = {
+    type: 'object' as const,
+    properties: { code: { type: 'string' as const, enum: [...possible] }, status: { enum: [status] } },
+  };
+  const allOf: [{ $ref: string }, typeof own] = [{ $ref: getSchemaPath(ProblemDto) }, own];
+  return {
+    description: possible.map((code) => `\`${code}\`: ${problemDefinition(code).title}`).join('\n\n'),
+    content: { [PROBLEM_MEDIA_TYPE]: { schema: { allOf } } },
+  };
+}
+
+/** The codes of a response that `problemResponse` made. */
+function codesOf(response: unknown): readonly ProblemCode[] {
+  const { content } = (response ?? {}) as Partial<ReturnType<typeof problemResponse>>;
+  return content?.[PROBLEM_MEDIA_TYPE]?.schema.allOf[1].properties.code.enum ?? [];
+}
+
+function groupByStatus(codes: readonly ProblemCode[]): Map<number, ProblemCode[]> {
   const byStatus = new Map<number, ProblemCode[]>();
-  for (const code of new Set([...codes, ...EVERYWHERE])) {
+  for (const code of new Set(codes)) {
     const { status } = problemDefinition(code);
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
-  return applyDecorators(
-    ApiExtraModels(ProblemDto),
-    ...[...byStatus].map(([status, possible]) =>
-      ApiResponse({
-        status,
-        description: possible.map((code) => `\`${code}\`: ${problemDefinition(code).title}`).join('\n\n'),
-        content: {
-          [PROBLEM_MEDIA_TYPE]: {
-            schema: {
-              allOf: [
-                { $ref: getSchemaPath(ProblemDto) },
-                {
-                  type: 'object',
-                  properties: { code: { type: 'string', enum: possible }, status: { enum: [status] } },
-                },
-              ],
-            },
-          },
-        },
-      }),
-    ),
-  );
+  return byStatus;
 }

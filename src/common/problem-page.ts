@@ -89,7 +89,7 @@ export function renderProblemPage(code: ProblemCode): string {
 <ul class="facts">${facts.map((fact) => `<li>${fact}</li>`).join('')}</ul>
 <h2>What happened</h2><p>${escapeHtml(explanation)}</p>
 <h2>What to do</h2><p>${escapeHtml(whatToDo)}</p>
-<h2>Retries</h2><p>${keptText}</p>
+<h2>Retries</h2><p>${keptText} <a href="../docs/idempotency">How keys work</a></p>
 <h2>Example</h2><pre>${escapeHtml(exampleOf(code))}</pre>`,
   );
 }
@@ -107,7 +107,8 @@ function exampleOf(code: ProblemCode): string {
   return JSON.stringify({ ...body, ...members }, undefined, 2);
 }
 
-function renderPage(title: string, content: string): string {
+/** A page of this service: `content` is HTML, `title` is text. Send it with `PROBLEM_PAGE_CSP`. */
+export function renderPage(title: string, content: string): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escapeHtml(title)} · Waybill</title><style>${STYLE}</style></head>

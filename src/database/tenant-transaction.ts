@@ -8,11 +8,18 @@ export interface NamedStatement {
   text: string;
 }
 
+/** A prepared statement with the values of one run. */
+export interface BoundStatement extends NamedStatement {
+  values: readonly unknown[];
+}
+
 /**
  * An open transaction whose tenant and actor the database knows. The first parameter of everything that touches a
  * tenant's rows, so that nothing can run beside it by mistake.
  */
 export class TenantTransaction {
+  private closing: BoundStatement[] = [];
+
   constructor(
     readonly context: TransactionContext,
     /** TypeORM inside this transaction. */
@@ -24,6 +31,21 @@ export class TenantTransaction {
   async rows<Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
     const result = await this.client.query<Row>({ ...statement, values: [...values] });
     return result.rows;
+  }
+
+  /**
+   * Leaves a statement to be sent together with COMMIT, in one round trip. When it fails, COMMIT becomes ROLLBACK and
+   * the whole transaction fails with its error; a statement that must have had an effect raises when it had none.
+   */
+  runAtCommit(statement: BoundStatement): void {
+    this.closing.push(statement);
+  }
+
+  /** What `runAtCommit` collected, for whoever commits. */
+  takeClosing(): BoundStatement[] {
+    const closing = this.closing;
+    this.closing = [];
+    return closing;
   }
 
   /** Runs a statement whose text depends on the request; it is planned for these very values. */

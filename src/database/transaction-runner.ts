@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import type { PoolClient } from 'pg';
+import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
 import { DataSource, type QueryRunner } from 'typeorm';
 import type { TransactionContext } from './context.js';
+import { reach } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
-import { type NamedStatement, TenantTransaction } from './tenant-transaction.js';
+import { type BoundStatement, type NamedStatement, TenantTransaction } from './tenant-transaction.js';
 
 export type AccessMode = 'read' | 'write';
 
@@ -21,6 +22,9 @@ const SET_CONTEXT: NamedStatement = {
 
 const ATTEMPTS = 4;
 
+/** What is to be done, with the rows that the opening statement returned. */
+export type TransactionWork<T> = (tx: TenantTransaction, opened: readonly QueryResultRow[]) => Promise<T>;
+
 /** Opens tenant transactions: context first, then the work, then a COMMIT that is known to have been one. */
 @Injectable()
 export class TransactionRunner {
@@ -29,11 +33,18 @@ export class TransactionRunner {
   /**
    * Runs `work` in one transaction. After a deadlock, a serialization failure or a collision of random numbers it runs
    * again from the start, so `work` must have no effect outside the transaction.
+   *
+   * @param opening leaves together with BEGIN. It sets the context, as `waybill.set_context` does, which is the default.
    */
-  async run<T>(context: TransactionContext, mode: AccessMode, work: (tx: TenantTransaction) => Promise<T>): Promise<T> {
+  async run<T>(
+    context: TransactionContext,
+    mode: AccessMode,
+    work: TransactionWork<T>,
+    opening: BoundStatement = contextStatement(context),
+  ): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.runOnce(context, mode, work);
+        return await this.runOnce(context, mode, work, opening);
       } catch (error) {
         if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw error;
         await sleep(Math.random() * 10 * 2 ** attempt);
@@ -44,16 +55,20 @@ export class TransactionRunner {
   private async runOnce<T>(
     context: TransactionContext,
     mode: AccessMode,
-    work: (tx: TenantTransaction) => Promise<T>,
+    work: TransactionWork<T>,
+    opening: BoundStatement,
   ): Promise<T> {
     const runner = this.dataSource.createQueryRunner();
     try {
       const client: PoolClient = await runner.connect();
       try {
-        await begin(client, context, mode);
+        const opened = await begin(client, mode, opening);
         markTransaction(runner, true);
-        const result = await work(new TenantTransaction(context, runner.manager, client));
-        await commit(client);
+        const tx = new TenantTransaction(context, runner.manager, client);
+        const result = await work(tx, opened);
+        if (mode === 'write') await reach('commit.before');
+        await commit(client, tx.takeClosing());
+        if (mode === 'write') await reach('commit.after');
         return result;
       } catch (error) {
         await rollback(client);
@@ -66,24 +81,40 @@ export class TransactionRunner {
   }
 }
 
+function contextStatement({ tenantId, userId, roles, requestId }: TransactionContext): BoundStatement {
+  return { ...SET_CONTEXT, values: [tenantId, userId, roles, requestId] };
+}
+
 /** TypeORM must know that a transaction is open, or its `save()` would begin and commit one of its own. */
 function markTransaction(runner: QueryRunner, isTransactionActive: boolean): void {
   Object.assign(runner, { isTransactionActive });
 }
 
-/** BEGIN and the context leave together; the connection is in pipeline mode. */
-async function begin(client: PoolClient, context: TransactionContext, mode: AccessMode): Promise<void> {
-  const began = client.query(BEGIN[mode]);
-  const { tenantId, userId, roles, requestId } = context;
-  const set = client.query({ ...SET_CONTEXT, values: [tenantId, userId, roles, requestId] });
-  await Promise.all([began, set]);
+/** BEGIN and the opening statement leave together; the connection is in pipeline mode. */
+async function begin(client: PoolClient, mode: AccessMode, opening: BoundStatement): Promise<QueryResultRow[]> {
+  const [, opened] = await together([client.query(BEGIN[mode]), send(client, opening)]);
+  return opened?.rows ?? [];
 }
 
 /** PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement of the transaction had failed. */
-async function commit(client: PoolClient): Promise<void> {
-  const { command } = await client.query('COMMIT');
+async function commit(client: PoolClient, closing: readonly BoundStatement[]): Promise<void> {
+  const results = await together([...closing.map((statement) => send(client, statement)), client.query('COMMIT')]);
+  const command = results.at(-1)?.command;
   if (command !== 'COMMIT')
     throw new Error(`COMMIT was answered with ${command}: an error in the transaction was swallowed`);
+}
+
+function send(client: PoolClient, { name, text, values }: BoundStatement): Promise<QueryResult> {
+  return client.query({ name, text, values: [...values] });
+}
+
+/** Waits for all of them, so that none is still under way when the first error is handled. */
+async function together(queries: readonly Promise<QueryResult>[]): Promise<QueryResult[]> {
+  const settled = await Promise.allSettled(queries);
+  return settled.map((outcome) => {
+    if (outcome.status === 'rejected') throw outcome.reason;
+    return outcome.value;
+  });
 }
 
 /** A connection that can't roll back is closed; the pool makes another. */

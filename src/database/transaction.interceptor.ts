@@ -6,7 +6,10 @@ import { usesTransaction } from './tx.decorator.js';
 
 const READING = new Set(['GET', 'HEAD']);
 
-/** Opens the transaction of every handler with `@Tx()`; the answer leaves after COMMIT. */
+/**
+ * Opens the transaction of every handler with `@Tx()`; the answer leaves after COMMIT. An interceptor outside of this one
+ * may have opened it already, as the one for idempotency keys does.
+ */
 @Injectable()
 export class TransactionInterceptor implements NestInterceptor {
   constructor(private readonly transactions: TransactionRunner) {}

@@ -19,5 +19,10 @@ export function Tx(): ParameterDecorator {
 }
 
 export function usesTransaction(context: ExecutionContext): boolean {
-  return Reflect.getMetadata(USES_TRANSACTION, context.getClass().prototype, context.getHandler().name) === true;
+  return hasTransaction(context.getClass().prototype, context.getHandler().name);
+}
+
+/** Whether a method of a controller's prototype has a parameter with `@Tx()`. */
+export function hasTransaction(prototype: object, method: string): boolean {
+  return Reflect.getMetadata(USES_TRANSACTION, prototype, method) === true;
 }

@@ -16,6 +16,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { EventDto, EventListDto } from '../audit/index.js';
 import { ApiProblems, entityTag, NoQuery, UuidParamPipe, versionOfIfMatch } from '../common/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
+import { Idempotent } from '../idempotency/index.js';
 import { READERS, Roles, WRITERS } from '../identity/index.js';
 import { linkHeader, readVersionCursor, versionCursor } from './order-links.js';
 import { EditableOrderBody, PlaceOrderBody, TransitionBody } from './dto/order-body.dto.js';
@@ -51,6 +52,7 @@ export class OrdersController {
   ) {}
 
   @Post()
+  @Idempotent({ resource: 'order' })
   @Roles(...WRITERS)
   @ApiOperation({ operationId: 'placeOrder', summary: 'Place an order' })
   @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
@@ -107,6 +109,7 @@ export class OrdersController {
   }
 
   @Patch(':id')
+  @Idempotent({ resource: 'order' })
   @Roles(...WRITERS)
   @ApiOperation({
     operationId: 'patchOrder',
@@ -162,6 +165,7 @@ export class OrdersController {
   }
 
   @Post(':id/transitions')
+  @Idempotent({ resource: 'order' })
   @Roles(...READERS)
   @ApiOperation({
     operationId: 'transitionOrder',

@@ -142,6 +142,27 @@ describe('faults that others shipped', () => {
     });
   });
 
+  it('fault 5: a list shows one moment: no order in it is in another state than was asked for', async () => {
+    const channel = 'moment';
+    const placed = await Promise.all(Array.from({ length: 60 }, () => place(operator(), { channel })));
+    let moving = true;
+    const moves = inParallel(placed, 4, async ({ id }) => {
+      await move(operator(), id, 'confirmed');
+    }).finally(() => (moving = false));
+    const seen: string[] = [];
+    const look = async (): Promise<void> => {
+      while (moving) {
+        const path = `/v1/orders?channel=${channel}&status=pending&limit=200&count=exact`;
+        const { body } = await service.as('viewer').get<{ data: Order[]; count: number }>(path);
+        seen.push(...body.data.map(({ status }) => status));
+        expect(body.count).toBe(body.data.length);
+      }
+    };
+    await Promise.all([moves, look(), look(), look()]);
+    expect(seen.length).toBeGreaterThan(0);
+    expect([...new Set(seen)]).toEqual(['pending']);
+  });
+
   it('fault 9: 24.99 with 10.75 % tax and 6.44 shipping is 3412', async () => {
     const order = await place(operator(), {
       lines: [{ sku: 'A', name: 'A', quantity: 1, unitPrice: 2499, taxRatePpm: 107_500 }],

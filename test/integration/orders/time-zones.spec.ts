@@ -6,7 +6,7 @@ import { ApiClient } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import type { Order } from '../../support/builders.js';
 import { move, placeIn, read } from '../../support/orders.js';
-import { startServiceProcess, type ServiceProcess } from '../../support/service-process.js';
+import { startZonedService, type ZonedService } from '../../support/zoned-service.js';
 import { rows } from '../../support/sql.js';
 
 /** Around the hours that Berlin skipped and had twice, and Mexico City's last change of all. */
@@ -22,7 +22,7 @@ const INSTANTS = [
 
 describe('fault 15: instants are the same in every time zone', () => {
   let utc: TestApp;
-  const zones: (ServiceProcess & { zone: string })[] = [];
+  const zones: (ZonedService & { zone: string })[] = [];
   const orders: Order[] = [];
   beforeAll(async () => {
     utc = await startTestApp();
@@ -38,7 +38,7 @@ describe('fault 15: instants are the same in every time zone', () => {
     // The server's own zone must not matter either.
     await rows(utc.database.superuserUrl, `ALTER DATABASE ${utc.database.name} SET timezone = 'Asia/Kathmandu'`);
     const started = ['America/Mexico_City', 'Europe/Berlin'].map(async (zone) => ({
-      ...(await startServiceProcess(utc.database, { TZ: zone, PGTZ: zone })),
+      ...(await startZonedService(utc.database, { TZ: zone, PGTZ: zone })),
       zone,
     }));
     zones.push(...(await Promise.all(started)));

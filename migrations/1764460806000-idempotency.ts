@@ -1,0 +1,261 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+const tenantOnly = `tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint`;
+
+/** Idempotency keys: what was asked under a key, what was answered, and how long that is remembered. */
+export class Idempotency1764460806000 implements MigrationInterface {
+  async up(db: QueryRunner): Promise<void> {
+    await this.tables(db);
+    await this.keyLife(db);
+    await this.upkeep(db);
+    await db.query(`
+GRANT SELECT ON waybill.idempotency_keys, waybill.idempotency_policies TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.claim_key, waybill.complete_key, waybill.sweep_keys, waybill.erase_answers,
+                          waybill.tenant_ids TO waybill_app`);
+  }
+
+  private async tables(db: QueryRunner): Promise<void> {
+    await db.query(`
+CREATE TABLE waybill.idempotency_keys (
+  tenant_id        bigint NOT NULL,
+  idempotency_key  text COLLATE "C" NOT NULL,
+  request_hash     bytea NOT NULL,
+  status           text COLLATE "C" NOT NULL,
+  lease_token      uuid,
+  lease_until      timestamptz,
+  attempt          int NOT NULL DEFAULT 1,
+  call_started_at  timestamptz,
+  provider_ref     text,
+  resource         text COLLATE "C",
+  response_status  smallint,
+  response_headers jsonb,
+  response_body    bytea,
+  created_at       timestamptz NOT NULL,
+  expires_at       timestamptz,
+  CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, idempotency_key),
+  CONSTRAINT idempotency_keys_key_format CHECK (idempotency_key ~ '^[\\x21-\\x2b\\x2d-\\x7e]{1,255}$'),
+  CONSTRAINT idempotency_keys_hash_length CHECK (octet_length(request_hash) = 32),
+  CONSTRAINT idempotency_keys_status_check CHECK (status IN ('processing', 'completed', 'failed')),
+  CONSTRAINT idempotency_keys_lease_whole CHECK ((lease_token IS NULL) = (lease_until IS NULL)),
+  CONSTRAINT idempotency_keys_lease_processing CHECK (lease_token IS NULL OR status = 'processing'),
+  CONSTRAINT idempotency_keys_call_leased CHECK (call_started_at IS NULL OR lease_token IS NOT NULL OR status <> 'processing'),
+  CONSTRAINT idempotency_keys_attempt_positive CHECK (attempt >= 1),
+  CONSTRAINT idempotency_keys_answer_final CHECK (CASE WHEN status = 'processing'
+    THEN num_nonnulls(response_status, response_headers, response_body, expires_at) = 0
+    ELSE num_nulls(response_status, response_headers, expires_at) = 0 END),
+  CONSTRAINT idempotency_keys_answer_kind CHECK (
+    (status <> 'completed' OR response_status BETWEEN 200 AND 299)
+    AND (status <> 'failed' OR response_status BETWEEN 400 AND 499)),
+  CONSTRAINT idempotency_keys_headers_object CHECK (jsonb_typeof(response_headers) = 'object')
+)`);
+    await db.query(`COMMENT ON TABLE waybill.idempotency_keys IS
+      'What was answered under an Idempotency-Key. A row of a request whose effects are all in this database is never seen as processing: key, effect and answer are committed together.'`);
+    await db.query(`COMMENT ON COLUMN waybill.idempotency_keys.response_body IS
+      'The bytes as they were sent; empty for an answer without a body, null once they were erased.'`);
+    await db.query(`COMMENT ON COLUMN waybill.idempotency_keys.resource IS
+      'What the answer shows, such as order/<id>: erasing a person blanks the answers that show their orders.'`);
+    await db.query(`COMMENT ON COLUMN waybill.idempotency_keys.lease_until IS
+      'While a worker is away on a call to another system the key is its own until then; afterwards another may take it over.'`);
+    await db.query(`CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys (tenant_id, expires_at)`);
+
+    await db.query(`
+CREATE TABLE waybill.idempotency_policies (
+  tenant_id bigint NOT NULL,
+  ttl       interval,
+  CONSTRAINT idempotency_policies_pkey PRIMARY KEY (tenant_id),
+  CONSTRAINT idempotency_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id),
+  CONSTRAINT idempotency_policies_ttl_positive CHECK (ttl > interval '0')
+)`);
+    await db.query(`COMMENT ON TABLE waybill.idempotency_policies IS
+      'How long a tenant''s keys are remembered, counted from the answer; null is for ever. A tenant without a row has the service''s IDEMPOTENCY_TTL.'`);
+
+    for (const table of ['idempotency_keys', 'idempotency_policies']) {
+      await db.query(`
+ALTER TABLE waybill.${table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY ${table}_tenant ON waybill.${table} USING (${tenantOnly}) WITH CHECK (${tenantOnly});
+CREATE TRIGGER ${table}_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.${table}
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER ${table}_00_no_truncate BEFORE TRUNCATE ON waybill.${table}
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice')`);
+    }
+    await db.query(`
+CREATE TRIGGER idempotency_keys_10_identity BEFORE UPDATE ON waybill.idempotency_keys FOR EACH ROW
+  WHEN ((NEW.tenant_id, NEW.idempotency_key) IS DISTINCT FROM (OLD.tenant_id, OLD.idempotency_key))
+  EXECUTE FUNCTION waybill.refuse_change('a key stays with its tenant');
+CREATE TRIGGER idempotency_keys_10_expired BEFORE DELETE ON waybill.idempotency_keys FOR EACH ROW
+  WHEN (OLD.status = 'processing' OR OLD.expires_at > clock_timestamp())
+  EXECUTE FUNCTION waybill.refuse_change('only finished keys that have expired are swept')`);
+  }
+
+  private async keyLife(db: QueryRunner): Promise<void> {
+    // The try-lock keeps a second request with the same key from waiting on a connection. Two keys whose 64-bit hashes
+    // collide can only make one of them answer "in flight" once; what decides who has a key is its row.
+    await db.query(`
+CREATE FUNCTION waybill.claim_key(
+  p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea,
+  p_lease_token uuid, p_lease interval,
+  OUT outcome text, OUT retry_after int, OUT claimed_at timestamptz,
+  OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_key waybill.idempotency_keys;
+  v_locked boolean;
+  v_now timestamptz := clock_timestamp();
+BEGIN
+  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id);
+  v_locked := pg_try_advisory_xact_lock(hashtextextended(p_key, p_tenant));
+  LOOP
+    IF v_locked THEN
+      INSERT INTO waybill.idempotency_keys (tenant_id, idempotency_key, request_hash, status, lease_token, lease_until, created_at)
+      VALUES (p_tenant, p_key, p_hash, 'processing', p_lease_token, v_now + p_lease, v_now)
+      ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
+      IF FOUND THEN
+        outcome := 'claimed';
+        RETURN;
+      END IF;
+    END IF;
+
+    -- A statement of its own has a snapshot of its own: it sees what was committed while the INSERT looked.
+    SELECT k.* INTO v_key FROM waybill.idempotency_keys k WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key;
+    IF NOT FOUND THEN
+      CONTINUE WHEN v_locked; -- swept between the two statements
+      outcome := 'in_flight';
+      RETURN;
+    END IF;
+
+    IF v_key.expires_at <= v_now THEN
+      IF NOT v_locked THEN
+        outcome := 'in_flight';
+        RETURN;
+      END IF;
+      UPDATE waybill.idempotency_keys k
+      SET request_hash = p_hash, status = 'processing', lease_token = p_lease_token, lease_until = v_now + p_lease,
+          attempt = 1, call_started_at = NULL, provider_ref = NULL, resource = NULL, response_status = NULL,
+          response_headers = NULL, response_body = NULL, created_at = v_now, expires_at = NULL
+      WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.expires_at <= v_now;
+      CONTINUE WHEN NOT FOUND; -- the sweeper was faster
+      outcome := 'claimed';
+      RETURN;
+    END IF;
+
+    IF v_key.request_hash <> p_hash THEN
+      outcome := 'reused';
+      RETURN;
+    END IF;
+
+    IF v_key.status = 'processing' THEN
+      -- Whoever has a lease may be away on a call, so only a caller who brings a lease may take over from it.
+      IF NOT v_locked OR v_key.lease_until > v_now OR (v_key.lease_token IS NOT NULL AND p_lease_token IS NULL) THEN
+        outcome := 'in_flight';
+        retry_after := greatest(1, ceil(extract(epoch FROM v_key.lease_until - v_now)));
+        RETURN;
+      END IF;
+      UPDATE waybill.idempotency_keys k
+      SET lease_token = p_lease_token, lease_until = v_now + p_lease, attempt = k.attempt + 1
+      WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.status = 'processing'
+        AND k.lease_token IS NOT DISTINCT FROM v_key.lease_token AND k.lease_until IS NOT DISTINCT FROM v_key.lease_until;
+      CONTINUE WHEN NOT FOUND; -- its worker finished after all
+      outcome := CASE WHEN v_key.lease_token IS NULL THEN 'claimed' ELSE 'taken_over' END;
+      RETURN;
+    END IF;
+
+    outcome := CASE WHEN v_key.response_body IS NULL THEN 'erased' ELSE 'replay' END;
+    claimed_at := v_key.created_at;
+    answer_status := v_key.response_status;
+    answer_headers := v_key.response_headers;
+    answer_body := v_key.response_body;
+    RETURN;
+  END LOOP;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.claim_key IS
+      'Sets the context and claims a key for this transaction. outcome: claimed, taken_over (from a lapsed lease), replay (with the answer), reused, in_flight, erased. A lease is given for work that goes on after COMMIT.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.complete_key(
+  p_tenant bigint, p_key text, p_lease_token uuid, p_status smallint, p_headers jsonb, p_body bytea, p_resource text,
+  p_default_ttl interval) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_ttl interval;
+BEGIN
+  SELECT p.ttl INTO v_ttl FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+  IF NOT FOUND THEN
+    v_ttl := p_default_ttl;
+  END IF;
+  UPDATE waybill.idempotency_keys k
+  SET status = CASE WHEN p_status < 300 THEN 'completed' ELSE 'failed' END, lease_token = NULL, lease_until = NULL,
+      response_status = p_status, response_headers = p_headers, response_body = p_body, resource = p_resource,
+      expires_at = coalesce(clock_timestamp() + v_ttl, 'infinity')
+  WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.status = 'processing'
+    AND k.lease_token IS NOT DISTINCT FROM p_lease_token;
+  IF NOT FOUND THEN
+    -- An error, so that the COMMIT behind it becomes a ROLLBACK of everything else, too.
+    RAISE EXCEPTION 'key % of tenant % is no longer claimed by this worker', p_key, p_tenant USING ERRCODE = 'WB020';
+  END IF;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.complete_key IS
+      'Stores the answer under a key that this worker holds. The default time to live is for tenants without a policy; null is for ever.'`);
+  }
+
+  private async upkeep(db: QueryRunner): Promise<void> {
+    await db.query(`
+CREATE FUNCTION waybill.tenant_ids() RETURNS SETOF bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT t.id FROM waybill.tenants t ORDER BY t.id
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.tenant_ids IS
+      'The ids of all tenants, for background work that goes tenant by tenant.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.sweep_keys(p_tenant bigint, p_limit int, OUT swept int, OUT backlog int)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock_timestamp();
+  v_system uuid;
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(hashtext('waybill.sweep_keys'), hashint8(p_tenant)) THEN
+    RETURN; -- another process sweeps this tenant
+  END IF;
+  PERFORM waybill.set_context(p_tenant, NULL, ARRAY['system'], 'sweep_keys');
+  SELECT u.id INTO v_system FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
+  PERFORM waybill.set_context(p_tenant, v_system, ARRAY['system'], 'sweep_keys');
+  -- Materialized: as a plain subquery it may run more than once within a join, and take more than a batch.
+  WITH expired AS MATERIALIZED (
+    SELECT e.idempotency_key FROM waybill.idempotency_keys e
+    WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now AND e.status <> 'processing'
+    ORDER BY e.expires_at LIMIT least(p_limit, 10000) FOR UPDATE SKIP LOCKED
+  )
+  DELETE FROM waybill.idempotency_keys k USING expired
+  WHERE k.tenant_id = p_tenant AND k.idempotency_key = expired.idempotency_key;
+  GET DIAGNOSTICS swept = ROW_COUNT;
+  SELECT count(*) INTO backlog FROM (
+    SELECT FROM waybill.idempotency_keys e WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now LIMIT 100000) rest;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.sweep_keys IS
+      'Removes one batch of a tenant''s expired keys, oldest first, as the tenant''s system user. swept is null when another process is at it; backlog counts at most 100000.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.erase_answers(p_tenant bigint, p_resources text[]) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_erased int;
+BEGIN
+  UPDATE waybill.idempotency_keys k SET response_body = NULL
+  WHERE k.tenant_id = p_tenant AND k.resource = ANY (p_resources) AND k.response_body IS NOT NULL;
+  GET DIAGNOSTICS v_erased = ROW_COUNT;
+  RETURN v_erased;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.erase_answers IS
+      'Blanks every stored answer that shows one of these resources (order/<id>). Belongs into the transaction that erases the person; one pass over the tenant''s keys, however many resources.'`);
+  }
+
+  async down(db: QueryRunner): Promise<void> {
+    await db.query(`
+DROP FUNCTION waybill.claim_key, waybill.complete_key, waybill.sweep_keys, waybill.erase_answers, waybill.tenant_ids;
+DROP TABLE waybill.idempotency_policies, waybill.idempotency_keys`);
+  }
+}

@@ -1,0 +1,67 @@
+import type { Command } from 'commander';
+import pg from 'pg';
+import { parseDuration } from '../config.js';
+import { sweepExpiredKeys } from '../idempotency/index.js';
+import { withDatabase, withOwnerUrl } from './database-address.js';
+
+export function addIdempotencyCommand(program: Command): void {
+  const group = program.command('idempotency').description('Look after idempotency keys');
+  group
+    .command('sweep')
+    .description('Remove expired keys of all tenants now; the service does it by itself every minute')
+    .action(() => withDatabase(({ appUrl }) => withClient(appUrl, sweep)));
+  group
+    .command('ttl <tenant> <time>')
+    .description('How long keys of a tenant (by slug) are kept: such as 15m, 24h, 7d, or forever, or default')
+    .action((tenant: string, time: string) =>
+      withOwnerUrl((ownerUrl) => withClient(ownerUrl, (client) => setTtl(client, tenant, time))),
+    );
+}
+
+async function sweep(client: pg.Client): Promise<void> {
+  const run = async (text: string, values: readonly unknown[]): Promise<unknown[]> =>
+    (await client.query(text, [...values])).rows;
+  const sweeps = await sweepExpiredKeys(run);
+  for (const { tenantId, swept, backlog } of sweeps) {
+    console.log(`tenant ${tenantId}: ${swept} removed${backlog > 0 ? `, ${backlog} left` : ''}`);
+  }
+  console.log(`${sweeps.reduce((sum, { swept }) => sum + swept, 0)} expired keys removed.`);
+}
+
+async function setTtl(client: pg.Client, slug: string, time: string): Promise<void> {
+  const seconds = parseDuration(time);
+  if (seconds === undefined && time !== 'forever' && time !== 'default') {
+    throw new Error(`The time must be such as 15m, 24h or 7d, or forever, or default, not "${time}".`);
+  }
+  await client.query('BEGIN');
+  const found = await client.query<{ id: string }>('SELECT id FROM waybill.tenants WHERE slug = $1', [slug]);
+  const [tenant] = found.rows;
+  if (!tenant) throw new Error(`There is no tenant "${slug}".`);
+  // The tenant's system user acts; to find it, the transaction must be in the tenant already.
+  await client.query(`SELECT waybill.set_context($1, NULL, '{system}', 'idempotency ttl')`, [tenant.id]);
+  await client.query(
+    `SELECT waybill.set_context($1, id, '{system}', 'idempotency ttl') FROM waybill.users WHERE tenant_id = $1 AND subject = 'system'`,
+    [tenant.id],
+  );
+  if (time === 'default') {
+    await client.query('DELETE FROM waybill.idempotency_policies WHERE tenant_id = $1', [tenant.id]);
+  } else {
+    await client.query(
+      `INSERT INTO waybill.idempotency_policies (tenant_id, ttl) VALUES ($1, $2)
+       ON CONFLICT (tenant_id) DO UPDATE SET ttl = excluded.ttl`,
+      [tenant.id, seconds === undefined ? null : `${seconds} seconds`],
+    );
+  }
+  await client.query('COMMIT');
+  console.log(`Answers of tenant ${slug} are kept ${time} from now on; those that are stored keep their time.`);
+}
+
+async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url, application_name: 'waybill idempotency' });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,34 @@
+import { applyDecorators, type ExecutionContext, SetMetadata } from '@nestjs/common';
+import { ApiHeader } from '@nestjs/swagger';
+
+export interface IdempotentOptions {
+  /**
+   * What the answers show, such as `order`: with the answer's `id` it is stored as `order/<id>`. Give it when they hold
+   * personal data, so that erasing a person finds them.
+   */
+  resource?: string;
+}
+
+const IDEMPOTENT = 'waybill:idempotent';
+export const KEY_HEADER = 'Idempotency-Key';
+
+/**
+ * The handler's effect happens once for each Idempotency-Key, and its first answer is the answer to every retry. POST
+ * requires a key; PATCH, PUT and DELETE take one. The handler writes through `@Tx()` alone, and returns what it answers.
+ */
+export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
+  return applyDecorators(SetMetadata(IDEMPOTENT, options), ApiHeader({ name: KEY_HEADER, required: false }));
+}
+
+export function idempotentOptions(handler: object): IdempotentOptions | undefined {
+  return Reflect.getMetadata(IDEMPOTENT, handler) as IdempotentOptions | undefined;
+}
+
+/** Whether a method must carry a key where it is accepted. */
+export function requiresKey(method: string): boolean {
+  return method === 'POST';
+}
+
+export function idempotentOptionsOf(context: ExecutionContext): IdempotentOptions | undefined {
+  return idempotentOptions(context.getHandler());
+}

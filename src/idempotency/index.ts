@@ -1,0 +1,6 @@
+export { Idempotent, type IdempotentOptions } from './idempotent.decorator.js';
+export { IdempotencyModule } from './idempotency.module.js';
+export { KeySweeper, type SweeperFigures } from './key-sweeper.js';
+export { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
+export { publishIdempotencyPolicy } from './publish-policy.js';
+export { sweepExpiredKeys, type TenantSweep } from './sweep.js';

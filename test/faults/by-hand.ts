@@ -1,0 +1,61 @@
+import { parseArgs } from 'node:util';
+import { makeDemoTenants } from '../../src/identity/index.js';
+import { createTestDatabase } from '../support/database.js';
+import { startTestServer, stopTestServer } from '../support/test-server.js';
+import { measureClaimCost } from './claim-cost.js';
+import { measureCreateCost } from './create-cost.js';
+import { runStorm } from './idempotency-storm.js';
+
+const USAGE = `Usage: npm run faults -- <what> [options], on a PostgreSQL of its own
+
+  storm  [--requests 10000] [--seed N]   requests with repeats, while service processes are killed
+  claims [--rows 5000000]                what a claim costs with many old keys, against none
+  cost                                   what a key costs: placing with and without one, and replaying
+`;
+
+/** The long forms of what the tests run in short. */
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { requests: { type: 'string' }, seed: { type: 'string' }, rows: { type: 'string' } },
+  });
+  const [what] = positionals;
+  if (what !== 'storm' && what !== 'claims' && what !== 'cost') {
+    console.log(USAGE);
+    process.exitCode = 2;
+    return;
+  }
+  await startTestServer();
+  try {
+    if (what === 'storm') await storm(Number(values.requests ?? 10_000), Number(values.seed ?? Date.now() % 1_000_000));
+    else if (what === 'claims') await claims(Number(values.rows ?? 5_000_000));
+    else console.log(JSON.stringify(await measureCreateCost(), undefined, 2));
+  } finally {
+    await stopTestServer();
+  }
+}
+
+async function storm(requests: number, seed: number): Promise<void> {
+  const database = await createTestDatabase();
+  const [tenant] = await makeDemoTenants(database.ownerUrl);
+  const report = await runStorm({
+    databaseUrl: database.appUrl,
+    superuserUrl: database.superuserUrl,
+    apiKey: tenant?.keys.operator ?? '',
+    requests,
+    seed,
+    progress: (line) => console.log(line),
+  });
+  console.log(JSON.stringify(report, undefined, 2));
+  console.log(report.faults.length === 0 ? 'No fault.' : `${report.faults.length} faults.`);
+  process.exitCode = report.faults.length === 0 ? 0 : 1;
+}
+
+async function claims(rows: number): Promise<void> {
+  const [empty, full] = [await createTestDatabase(), await createTestDatabase()];
+  for (const { ownerUrl } of [empty, full]) await makeDemoTenants(ownerUrl);
+  console.log(`Filling in ${rows} rows …`);
+  console.log(JSON.stringify(await measureClaimCost(empty, full, rows), undefined, 2));
+}
+
+await main();
