@@ -57,6 +57,58 @@ TABLE waybill.api_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CREATE TRIGGER api_keys_10_identity BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.user_id IS DISTINCT FROM old.user_id)) OR (new.prefix IS DISTINCT FROM old.prefix)) OR (new.hash IS DISTINCT FROM old.hash))) EXECUTE FUNCTION waybill.refuse_change('a key is revoked and replaced, never rewritten')
   GRANT SELECT TO waybill_app
 
+TABLE waybill.idempotency_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  -- What was answered under an Idempotency-Key. A row of a request whose effects are all in this database is never seen as processing: key, effect and answer are committed together.
+  tenant_id bigint NOT NULL
+  idempotency_key text COLLATE "C" NOT NULL
+  request_hash bytea NOT NULL
+  status text COLLATE "C" NOT NULL
+  lease_token uuid
+  lease_until timestamp with time zone -- While a worker is away on a call to another system the key is its own until then; afterwards another may take it over.
+  attempt integer NOT NULL DEFAULT 1
+  call_started_at timestamp with time zone
+  provider_ref text
+  resource text COLLATE "C" -- What the answer shows, such as order/<id>: erasing a person blanks the answers that show their orders.
+  response_status smallint
+  response_headers jsonb
+  response_body bytea -- The bytes as they were sent; empty for an answer without a body, null once they were erased.
+  created_at timestamp with time zone NOT NULL
+  expires_at timestamp with time zone
+  CONSTRAINT idempotency_keys_answer_final CHECK (
+  CASE
+      WHEN (status = 'processing'::text) THEN (num_nonnulls(response_status, response_headers, response_body, expires_at) = 0)
+      ELSE (num_nulls(response_status, response_headers, expires_at) = 0)
+  END)
+  CONSTRAINT idempotency_keys_answer_kind CHECK ((((status <> 'completed'::text) OR ((response_status >= 200) AND (response_status <= 299))) AND ((status <> 'failed'::text) OR ((response_status >= 400) AND (response_status <= 499)))))
+  CONSTRAINT idempotency_keys_attempt_positive CHECK ((attempt >= 1))
+  CONSTRAINT idempotency_keys_call_leased CHECK (((call_started_at IS NULL) OR (lease_token IS NOT NULL) OR (status <> 'processing'::text)))
+  CONSTRAINT idempotency_keys_hash_length CHECK ((octet_length(request_hash) = 32))
+  CONSTRAINT idempotency_keys_headers_object CHECK ((jsonb_typeof(response_headers) = 'object'::text))
+  CONSTRAINT idempotency_keys_key_format CHECK ((idempotency_key ~ '^[\x21-\x2b\x2d-\x7e]{1,255}$'::text))
+  CONSTRAINT idempotency_keys_lease_processing CHECK (((lease_token IS NULL) OR (status = 'processing'::text)))
+  CONSTRAINT idempotency_keys_lease_whole CHECK (((lease_token IS NULL) = (lease_until IS NULL)))
+  CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, idempotency_key)
+  CONSTRAINT idempotency_keys_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'completed'::text, 'failed'::text])))
+  CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys USING btree (tenant_id, expires_at)
+  POLICY idempotency_keys_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER idempotency_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER idempotency_keys_00_no_truncate BEFORE TRUNCATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice')
+  CREATE TRIGGER idempotency_keys_10_expired BEFORE DELETE ON waybill.idempotency_keys FOR EACH ROW WHEN (((old.status = 'processing'::text) OR (old.expires_at > clock_timestamp()))) EXECUTE FUNCTION waybill.refuse_change('only finished keys that have expired are swept')
+  CREATE TRIGGER idempotency_keys_10_identity BEFORE UPDATE ON waybill.idempotency_keys FOR EACH ROW WHEN (((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.idempotency_key IS DISTINCT FROM old.idempotency_key))) EXECUTE FUNCTION waybill.refuse_change('a key stays with its tenant')
+  GRANT SELECT TO waybill_app
+
+TABLE waybill.idempotency_policies OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  -- How long a tenant's keys are remembered, counted from the answer; null is for ever. A tenant without a row has the service's IDEMPOTENCY_TTL.
+  tenant_id bigint NOT NULL
+  ttl interval
+  CONSTRAINT idempotency_policies_pkey PRIMARY KEY (tenant_id)
+  CONSTRAINT idempotency_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants(id)
+  CONSTRAINT idempotency_policies_ttl_positive CHECK ((ttl > '00:00:00'::interval))
+  POLICY idempotency_policies_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER idempotency_policies_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER idempotency_policies_00_no_truncate BEFORE TRUNCATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice')
+  GRANT SELECT TO waybill_app
+
 TABLE waybill.machines OWNER waybill_owner
   machine text COLLATE "C" NOT NULL
   entity_table text NOT NULL -- The table whose column status this machine rules; add_state rebuilds its CHECK.
@@ -522,6 +574,116 @@ FUNCTION waybill.check_order_amounts OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.claim_key OWNER waybill_owner
+  -- Sets the context and claims a key for this transaction. outcome: claimed, taken_over (from a lapsed lease), replay (with the answer), reused, in_flight, erased. A lease is given for work that goes on after COMMIT.
+  CREATE OR REPLACE FUNCTION waybill.claim_key(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea, p_lease_token uuid, p_lease interval, OUT outcome text, OUT retry_after integer, OUT claimed_at timestamp with time zone, OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
+   RETURNS record
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_key waybill.idempotency_keys;
+    v_locked boolean;
+    v_now timestamptz := clock_timestamp();
+  BEGIN
+    PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id);
+    v_locked := pg_try_advisory_xact_lock(hashtextextended(p_key, p_tenant));
+    LOOP
+      IF v_locked THEN
+        INSERT INTO waybill.idempotency_keys (tenant_id, idempotency_key, request_hash, status, lease_token, lease_until, created_at)
+        VALUES (p_tenant, p_key, p_hash, 'processing', p_lease_token, v_now + p_lease, v_now)
+        ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
+        IF FOUND THEN
+          outcome := 'claimed';
+          RETURN;
+        END IF;
+      END IF;
+
+      -- A statement of its own has a snapshot of its own: it sees what was committed while the INSERT looked.
+      SELECT k.* INTO v_key FROM waybill.idempotency_keys k WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key;
+      IF NOT FOUND THEN
+        CONTINUE WHEN v_locked; -- swept between the two statements
+        outcome := 'in_flight';
+        RETURN;
+      END IF;
+
+      IF v_key.expires_at <= v_now THEN
+        IF NOT v_locked THEN
+          outcome := 'in_flight';
+          RETURN;
+        END IF;
+        UPDATE waybill.idempotency_keys k
+        SET request_hash = p_hash, status = 'processing', lease_token = p_lease_token, lease_until = v_now + p_lease,
+            attempt = 1, call_started_at = NULL, provider_ref = NULL, resource = NULL, response_status = NULL,
+            response_headers = NULL, response_body = NULL, created_at = v_now, expires_at = NULL
+        WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.expires_at <= v_now;
+        CONTINUE WHEN NOT FOUND; -- the sweeper was faster
+        outcome := 'claimed';
+        RETURN;
+      END IF;
+
+      IF v_key.request_hash <> p_hash THEN
+        outcome := 'reused';
+        RETURN;
+      END IF;
+
+      IF v_key.status = 'processing' THEN
+        -- Whoever has a lease may be away on a call, so only a caller who brings a lease may take over from it.
+        IF NOT v_locked OR v_key.lease_until > v_now OR (v_key.lease_token IS NOT NULL AND p_lease_token IS NULL) THEN
+          outcome := 'in_flight';
+          retry_after := greatest(1, ceil(extract(epoch FROM v_key.lease_until - v_now)));
+          RETURN;
+        END IF;
+        UPDATE waybill.idempotency_keys k
+        SET lease_token = p_lease_token, lease_until = v_now + p_lease, attempt = k.attempt + 1
+        WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.status = 'processing'
+          AND k.lease_token IS NOT DISTINCT FROM v_key.lease_token AND k.lease_until IS NOT DISTINCT FROM v_key.lease_until;
+        CONTINUE WHEN NOT FOUND; -- its worker finished after all
+        outcome := CASE WHEN v_key.lease_token IS NULL THEN 'claimed' ELSE 'taken_over' END;
+        RETURN;
+      END IF;
+
+      outcome := CASE WHEN v_key.response_body IS NULL THEN 'erased' ELSE 'replay' END;
+      claimed_at := v_key.created_at;
+      answer_status := v_key.response_status;
+      answer_headers := v_key.response_headers;
+      answer_body := v_key.response_body;
+      RETURN;
+    END LOOP;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.complete_key OWNER waybill_owner
+  -- Stores the answer under a key that this worker holds. The default time to live is for tenants without a policy; null is for ever.
+  CREATE OR REPLACE FUNCTION waybill.complete_key(p_tenant bigint, p_key text, p_lease_token uuid, p_status smallint, p_headers jsonb, p_body bytea, p_resource text, p_default_ttl interval)
+   RETURNS void
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_ttl interval;
+  BEGIN
+    SELECT p.ttl INTO v_ttl FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+    IF NOT FOUND THEN
+      v_ttl := p_default_ttl;
+    END IF;
+    UPDATE waybill.idempotency_keys k
+    SET status = CASE WHEN p_status < 300 THEN 'completed' ELSE 'failed' END, lease_token = NULL, lease_until = NULL,
+        response_status = p_status, response_headers = p_headers, response_body = p_body, resource = p_resource,
+        expires_at = coalesce(clock_timestamp() + v_ttl, 'infinity')
+    WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.status = 'processing'
+      AND k.lease_token IS NOT DISTINCT FROM p_lease_token;
+    IF NOT FOUND THEN
+      -- An error, so that the COMMIT behind it becomes a ROLLBACK of everything else, too.
+      RAISE EXCEPTION 'key % of tenant % is no longer claimed by this worker', p_key, p_tenant USING ERRCODE = 'WB020';
+    END IF;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.create_tenant OWNER waybill_owner
   -- Makes a tenant and its system user, and leaves the transaction in the context of both. For waybill_owner.
   CREATE OR REPLACE FUNCTION waybill.create_tenant(p_slug text, p_name text, p_system_user uuid)
@@ -539,6 +701,25 @@ FUNCTION waybill.create_tenant OWNER waybill_owner
     RETURN v_tenant;
   END
   $function$
+
+FUNCTION waybill.erase_answers OWNER waybill_owner
+  -- Blanks every stored answer that shows one of these resources (order/<id>). Belongs into the transaction that erases the person; one pass over the tenant's keys, however many resources.
+  CREATE OR REPLACE FUNCTION waybill.erase_answers(p_tenant bigint, p_resources text[])
+   RETURNS integer
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_erased int;
+  BEGIN
+    UPDATE waybill.idempotency_keys k SET response_body = NULL
+    WHERE k.tenant_id = p_tenant AND k.resource = ANY (p_resources) AND k.response_body IS NOT NULL;
+    GET DIAGNOSTICS v_erased = ROW_COUNT;
+    RETURN v_erased;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
 
 FUNCTION waybill.guard_insert OWNER waybill_owner
   -- BEFORE INSERT … FOR EACH ROW, argument: machine. Initial state, version 1, the present as time.
@@ -896,6 +1077,51 @@ FUNCTION waybill.states_in_use OWNER waybill_owner
     PERFORM set_config('waybill.tenant_id', coalesce(v_before, ''), true);
     RETURN v_found;
   END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.sweep_keys OWNER waybill_owner
+  -- Removes one batch of a tenant's expired keys, oldest first, as the tenant's system user. swept is null when another process is at it; backlog counts at most 100000.
+  CREATE OR REPLACE FUNCTION waybill.sweep_keys(p_tenant bigint, p_limit integer, OUT swept integer, OUT backlog integer)
+   RETURNS record
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_system uuid;
+  BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('waybill.sweep_keys'), hashint8(p_tenant)) THEN
+      RETURN; -- another process sweeps this tenant
+    END IF;
+    PERFORM waybill.set_context(p_tenant, NULL, ARRAY['system'], 'sweep_keys');
+    SELECT u.id INTO v_system FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
+    PERFORM waybill.set_context(p_tenant, v_system, ARRAY['system'], 'sweep_keys');
+    -- Materialized: as a plain subquery it may run more than once within a join, and take more than a batch.
+    WITH expired AS MATERIALIZED (
+      SELECT e.idempotency_key FROM waybill.idempotency_keys e
+      WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now AND e.status <> 'processing'
+      ORDER BY e.expires_at LIMIT least(p_limit, 10000) FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM waybill.idempotency_keys k USING expired
+    WHERE k.tenant_id = p_tenant AND k.idempotency_key = expired.idempotency_key;
+    GET DIAGNOSTICS swept = ROW_COUNT;
+    SELECT count(*) INTO backlog FROM (
+      SELECT FROM waybill.idempotency_keys e WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now LIMIT 100000) rest;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.tenant_ids OWNER waybill_owner
+  -- The ids of all tenants, for background work that goes tenant by tenant.
+  CREATE OR REPLACE FUNCTION waybill.tenant_ids()
+   RETURNS SETOF bigint
+   LANGUAGE sql
+   STABLE SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT t.id FROM waybill.tenants t ORDER BY t.id
   $function$
   GRANT EXECUTE TO waybill_app
 

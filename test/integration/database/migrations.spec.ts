@@ -93,7 +93,7 @@ describe('the migrations', () => {
       await migrate(database.ownerUrl);
       expect(await read(service.as('viewer'), order.id)).toEqual(order);
       await service.close();
-      await migrateDown(database.ownerUrl);
+      while ((await migrateDown(database.ownerUrl)) !== 'Orders1764460804000');
       await migrate(database.ownerUrl);
       const [count] = await rows(database.superuserUrl, 'SELECT count(*)::int FROM waybill.orders');
       expect(count).toEqual({ count: 0 });
@@ -131,7 +131,8 @@ describe('the migrations', () => {
     const { ownerUrl, superuserUrl } = await emptyDatabase();
     await rows(superuserUrl, 'CREATE SCHEMA audit AUTHORIZATION waybill_audit');
     await expect(migrate(ownerUrl)).rejects.toThrow(/audit/);
-    expect((await migrationStatus(ownerUrl)).map(({ applied }) => applied)).toEqual([true, true, false, false]);
+    const applied = (await migrationStatus(ownerUrl)).filter((migration) => migration.applied);
+    expect(applied.map(({ name }) => name)).toEqual(NAMES.slice(0, 2));
     await rows(superuserUrl, 'DROP SCHEMA audit');
     expect(await migrate(ownerUrl)).toEqual(NAMES.slice(2));
   });

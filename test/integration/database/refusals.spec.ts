@@ -400,7 +400,8 @@ describe('in SQL', () => {
         const seen = await inTransaction(service.database.appUrl, operator, (client) =>
           client.query(`SELECT DISTINCT tenant_id FROM ${name}`),
         );
-        expect([name, seen.rows]).toEqual([name, [{ tenant_id: '1' }]]);
+        // A table of rare settings may be empty; what is there must be this tenant's.
+        expect([name, seen.rows.filter((row) => row.tenant_id !== '1')]).toEqual([name, []]);
       }
     });
   });
