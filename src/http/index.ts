@@ -1,0 +1,1 @@
+export { hardenHttp } from './harden-http.js';
