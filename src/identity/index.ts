@@ -1,3 +1,4 @@
+export { Administration } from './administration.js';
 export { type DemoTenant, makeDemoTenants } from './demo-tenants.js';
 export { IdentityModule, type IdentitySettings } from './identity.module.js';
 export type { Quota } from './rate-limiter.js';
