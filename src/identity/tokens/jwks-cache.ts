@@ -46,7 +46,8 @@ export class JwksCache {
     const age = this.now() - this.fetchedAt;
     if (age > REFRESH_MS) {
       const refreshed = this.refresh();
-      if (!this.keys || (age > WAIT_MS && this.failure === undefined)) await refreshed;
+      // While the provider is known to fail, nobody waits for it: what can still serve does.
+      if (!this.isUsable() || (age > WAIT_MS && this.failure === undefined)) await refreshed;
     }
     try {
       return await this.current()(header, token);
@@ -59,8 +60,12 @@ export class JwksCache {
   }
 
   private current(): KeyFinder {
-    if (!this.keys || this.now() - this.fetchedAt > MAX_AGE_MS) throw new IdentityProviderUnreachable(this.failure);
+    if (!this.keys || !this.isUsable()) throw new IdentityProviderUnreachable(this.failure);
     return this.keys;
+  }
+
+  private isUsable(): boolean {
+    return this.now() - this.fetchedAt <= MAX_AGE_MS;
   }
 
   /** Never rejects; the outcome is in `failure`. Callers at the same time share one fetch. */
