@@ -50,8 +50,10 @@ BEGIN
   IF FOUND THEN
     RETURN;
   END IF;
-  -- Nobody has acted yet: who is met acts for himself.
-  PERFORM waybill.set_context(p_tenant, p_id, '{}', current_setting('waybill.request_id', true));
+  -- Nobody has acted yet: who is met acts for himself. The tenant stays that of the transaction, so that row level
+  -- security goes on guarding it.
+  PERFORM waybill.set_context(nullif(current_setting('waybill.tenant_id', true), '')::bigint, p_id, '{}',
+                              current_setting('waybill.request_id', true));
   INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
   VALUES (p_tenant, p_id, p_subject, 'human', p_display_name, p_roles)
   ON CONFLICT (tenant_id, subject) DO NOTHING;
@@ -67,6 +69,7 @@ $$`);
 CREATE FUNCTION waybill.record_key_use(p_tenant bigint, p_ids uuid[], p_times timestamptz[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  -- Finds nobody, and so changes nothing, when the transaction belongs to another tenant.
   PERFORM waybill.set_context(p_tenant, u.id, '{system}', 'key use') FROM waybill.users u
   WHERE u.tenant_id = p_tenant AND u.kind = 'system';
   -- In the order of the ids, so that two processes can't deadlock.
