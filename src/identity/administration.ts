@@ -27,7 +27,7 @@ export class Administration {
     return administer(this.ownerUrl, tenant, async (tx) => {
       if (user.roles.includes('system')) throw new AdministrationError('The role system is the service’s own.');
       const known = new Set<string>([...ROLES, ...(await users.workflowRoles(tx))]);
-      const made = await users.insert(tx, { ...user, id: uuid() });
+      const made = await users.create(tx, { ...user, id: uuid() });
       if (!made) throw new AdministrationError(`The tenant has a user ${user.subject} already.`);
       return { user: made, unknownRoles: user.roles.filter((role) => !known.has(role)) };
     });
@@ -48,14 +48,14 @@ export class Administration {
           `${subject} is the tenant’s last user with the role admin. Make another first, or add --force.`,
         );
       }
-      await users.update(tx, user.id, { disabled: true });
+      await users.change(tx, user.id, { disabled: true });
     });
   }
 
   enableUser(tenant: string, subject: string): Promise<void> {
     return administer(this.ownerUrl, tenant, async (tx) => {
       const user = await requireUser(tx, subject);
-      await users.update(tx, user.id, { disabled: false });
+      await users.change(tx, user.id, { disabled: false });
     });
   }
 
@@ -72,7 +72,7 @@ export class Administration {
       if (user.disabledAt)
         throw new AdministrationError(`${subject} is disabled. First: waybill user enable ${subject}`);
       const { text, prefix, hash } = makeApiKey(tx.context.tenantId);
-      const made = await apiKeys.insert(tx, { id: uuid(), userId: user.id, name, prefix, hash, expiresAt });
+      const made = await apiKeys.create(tx, { id: uuid(), userId: user.id, name, prefix, hash, expiresAt });
       return { ...made, key: text };
     });
   }

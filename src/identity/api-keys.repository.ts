@@ -61,17 +61,17 @@ export class ApiKeysRepository {
     return key ?? null;
   }
 
-  async insert(tx: IdentityTransaction, key: StoredApiKey): Promise<ApiKey> {
+  async create(tx: IdentityTransaction, key: StoredApiKey): Promise<ApiKey> {
     const { id, userId, prefix, hash, name, expiresAt } = key;
-    const [made] = await tx.rows<ApiKey>(INSERT, [tx.context.tenantId, id, userId, prefix, hash, name, expiresAt]);
-    if (!made) throw new Error('An insert into api_keys returned no row');
+    const [made] = await tx.rows<ApiKey>(CREATE, [tx.context.tenantId, id, userId, prefix, hash, name, expiresAt]);
+    if (!made) throw new Error('create_api_key returned no key');
     return made;
   }
 
   /** @returns the key, revoked now or before; null when there is none */
   async revoke(tx: IdentityTransaction, id: string): Promise<ApiKey | null> {
-    await tx.rows(REVOKE, [tx.context.tenantId, id]);
-    return this.find(tx, id);
+    const [key] = await tx.rows<ApiKey>(REVOKE, [tx.context.tenantId, id]);
+    return key ?? null;
   }
 
   /** @param uses of keys of one tenant: id and RFC 3339 time */
@@ -100,16 +100,14 @@ const FIND: NamedStatement = {
   text: `SELECT ${COLUMNS} FROM waybill.api_keys WHERE tenant_id = $1 AND id = $2`,
 };
 
-const INSERT: NamedStatement = {
-  name: 'insert_api_key',
-  text: `INSERT INTO waybill.api_keys (tenant_id, id, user_id, prefix, hash, name, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`,
+const CREATE: NamedStatement = {
+  name: 'create_api_key',
+  text: `SELECT ${COLUMNS} FROM waybill.create_api_key($1, $2, $3, $4, $5, $6, $7)`,
 };
 
 const REVOKE: NamedStatement = {
   name: 'revoke_api_key',
-  text: `UPDATE waybill.api_keys SET revoked_at = clock_timestamp()
-         WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL`,
+  text: `SELECT ${COLUMNS} FROM waybill.revoke_api_key($1, $2)`,
 };
 
 const RECORD_USE: NamedStatement = { name: 'record_key_use', text: 'SELECT waybill.record_key_use($1, $2, $3)' };

@@ -43,7 +43,7 @@ export class ApiKeysService {
     if (user.disabledAt !== null) throw new UnusableMember('userId', 'The user is disabled. Enable it first.');
     const { text, prefix, hash } = makeApiKey(tx.context.tenantId);
     const stored = { id: uuid(), userId: user.id, name: body.name, prefix, hash, expiresAt };
-    return { ...(await this.apiKeys.insert(tx, stored)), key: text };
+    return { ...(await this.apiKeys.create(tx, stored)), key: text };
   }
 
   /** Takes effect in this process at once. Revoking a revoked key changes nothing. */

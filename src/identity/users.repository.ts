@@ -61,15 +61,15 @@ export class UsersRepository {
   }
 
   /** @returns null when the subject is taken */
-  async insert(tx: IdentityTransaction, user: NewUser): Promise<User | null> {
+  async create(tx: IdentityTransaction, user: NewUser): Promise<User | null> {
     const { id, subject, kind, displayName, roles } = user;
-    const [made] = await tx.rows<User>(INSERT, [tx.context.tenantId, id, subject, kind, displayName, roles]);
+    const [made] = await tx.rows<User>(CREATE, [tx.context.tenantId, id, subject, kind, displayName, roles]);
     return made ?? null;
   }
 
-  async update(tx: IdentityTransaction, id: string, changes: UserChanges): Promise<User | null> {
+  async change(tx: IdentityTransaction, id: string, changes: UserChanges): Promise<User | null> {
     const { displayName = null, roles = null, disabled = null } = changes;
-    const [user] = await tx.rows<User>(UPDATE, [tx.context.tenantId, id, displayName, roles, disabled]);
+    const [user] = await tx.rows<User>(CHANGE, [tx.context.tenantId, id, displayName, roles, disabled]);
     return user ?? null;
   }
 
@@ -114,20 +114,17 @@ const FIND_BY_SUBJECT: NamedStatement = {
 
 const LOCK: NamedStatement = {
   name: 'lock_users',
-  text: `SELECT ${COLUMNS} FROM waybill.users WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR NO KEY UPDATE`,
+  text: `SELECT ${COLUMNS} FROM waybill.lock_users($1, $2)`,
 };
 
-const INSERT: NamedStatement = {
-  name: 'insert_user',
-  text: `INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (tenant_id, subject) DO NOTHING RETURNING ${COLUMNS}`,
+const CREATE: NamedStatement = {
+  name: 'create_user',
+  text: `SELECT ${COLUMNS} FROM waybill.create_user($1, $2, $3, $4, $5, $6)`,
 };
 
-const UPDATE: NamedStatement = {
-  name: 'update_user',
-  text: `UPDATE waybill.users SET display_name = coalesce($3, display_name), roles = coalesce($4, roles),
-           disabled_at = CASE $5::boolean WHEN true THEN coalesce(disabled_at, clock_timestamp()) WHEN false THEN NULL ELSE disabled_at END
-         WHERE tenant_id = $1 AND id = $2 RETURNING ${COLUMNS}`,
+const CHANGE: NamedStatement = {
+  name: 'change_user',
+  text: `SELECT ${COLUMNS} FROM waybill.change_user($1, $2, $3, $4, $5)`,
 };
 
 const MEET: NamedStatement = {

@@ -40,7 +40,7 @@ export class UsersService {
 
   async create(tx: TenantTransaction, body: CreateUserBody): Promise<User> {
     await this.checkRoles(tx, body.roles);
-    const made = await this.users.insert(tx, { ...body, id: uuid() });
+    const made = await this.users.create(tx, { ...body, id: uuid() });
     if (made) return made;
     const known = await this.users.findBySubject(tx, body.subject);
     throw new SubjectTaken(known?.id ?? '');
@@ -52,7 +52,7 @@ export class UsersService {
     if (roles) await this.checkRoles(tx, roles);
     if (id === caller.principal.userId) refuseLockOut(roles ?? user.roles, disabled ?? false);
     this.cache.distrust(tx.context.tenantId, id);
-    const changed = await this.users.update(tx, id, { displayName, roles, disabled });
+    const changed = await this.users.change(tx, id, { displayName, roles, disabled });
     if (!changed) throw new UserNotFound();
     return changed;
   }

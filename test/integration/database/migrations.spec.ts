@@ -93,7 +93,8 @@ describe('the migrations', () => {
       await migrate(database.ownerUrl);
       expect(await read(service.as('viewer'), order.id)).toEqual(order);
       await service.close();
-      await migrateDown(database.ownerUrl);
+      // All the way to the migration that makes room for orders.
+      for (let name = ''; !name.startsWith('Orders');) name = (await migrateDown(database.ownerUrl)) ?? 'Orders';
       await migrate(database.ownerUrl);
       const [count] = await rows(database.superuserUrl, 'SELECT count(*)::int FROM waybill.orders');
       expect(count).toEqual({ count: 0 });
@@ -131,7 +132,7 @@ describe('the migrations', () => {
     const { ownerUrl, superuserUrl } = await emptyDatabase();
     await rows(superuserUrl, 'CREATE SCHEMA audit AUTHORIZATION waybill_audit');
     await expect(migrate(ownerUrl)).rejects.toThrow(/audit/);
-    expect((await migrationStatus(ownerUrl)).map(({ applied }) => applied)).toEqual([true, true, false, false]);
+    expect((await migrationStatus(ownerUrl)).map(({ applied }) => applied)).toEqual(NAMES.map((_, i) => i < 2));
     await rows(superuserUrl, 'DROP SCHEMA audit');
     expect(await migrate(ownerUrl)).toEqual(NAMES.slice(2));
   });

@@ -4,7 +4,7 @@ import { KeyUseRecorder } from '../../../src/identity/key-use-recorder.js';
 import { ApiClient } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { orderBody, type ProblemAnswer } from '../../support/builders.js';
-import { refusalOf, rows } from '../../support/sql.js';
+import { inTransaction, refusalOf, rows } from '../../support/sql.js';
 
 interface User {
   id: string;
@@ -212,22 +212,46 @@ describe('administration of users and API keys', () => {
   });
 
   it('has the database refuse what the service would not send', async () => {
-    const actor = (await usersOfRole('admin'))?.id;
-    const insert = (kind: string, roles: string) =>
+    const actor = (await usersOfRole('admin'))?.id ?? '';
+    const call = (role: string, text: string) =>
       refusalOf(
-        rows(
-          service.database.appUrl,
-          `BEGIN; SELECT waybill.set_context(1, '${actor}', '{admin}', 'sql');
-          INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
-          VALUES (1, gen_random_uuid(), 'intruder', '${kind}', 'Intruder', '${roles}')`,
-        ),
+        inTransaction(service.database.appUrl, { tenant: 1, actor, roles: [role] }, (client) => client.query(text)),
       );
-    expect((await insert('service', '{system}')).code).toBe('23514');
-    expect((await insert('service', '{"viewer,admin "}')).code).toBe('23514');
-    expect((await insert('system', '{system}')).code).toBe('23505');
-    const update = `BEGIN; SELECT waybill.set_context(1, '${actor}', '{admin}', 'sql'); UPDATE waybill.users SET`;
-    const kind = await refusalOf(rows(service.database.appUrl, `${update} kind = 'system' WHERE id = '${actor}'`));
-    expect(kind.code).toBe('42501');
+    const create = (kind: string, roles: string) =>
+      `SELECT * FROM waybill.create_user(1, gen_random_uuid(), 'intruder', '${kind}', 'Intruder', '${roles}')`;
+    expect((await call('admin', create('service', '{system}'))).code).toBe('23514');
+    expect((await call('admin', create('service', '{"viewer,admin "}'))).code).toBe('23514');
+    expect((await call('admin', create('system', '{system}'))).code).toBe('23505');
+    const key = `'000000000000', decode(repeat('00', 32), 'hex'), 'back door', NULL`;
+    for (const text of [
+      create('service', '{admin}'),
+      `SELECT * FROM waybill.change_user(1, '${actor}', NULL, '{admin}', NULL)`,
+      `SELECT * FROM waybill.create_api_key(1, gen_random_uuid(), '${actor}', ${key})`,
+      `SELECT * FROM waybill.revoke_api_key(1, gen_random_uuid())`,
+    ]) {
+      for (const role of ['viewer', 'operator', 'auditor', 'administrator']) {
+        expect([text, (await call(role, text)).code]).toEqual([text, 'WB013']);
+      }
+    }
+    const { system } = await inTransaction(
+      service.database.appUrl,
+      { tenant: 1, actor, roles: ['admin'] },
+      async (client) => {
+        const find = `SELECT id FROM waybill.users WHERE kind = 'system'`;
+        const { rows: found } = await client.query<{ id: string }>(find);
+        return { system: found[0]?.id };
+      },
+    );
+    const unchanged = await inTransaction(
+      service.database.appUrl,
+      { tenant: 1, actor, roles: ['admin'] },
+      async (client) => [
+        (await client.query(`SELECT * FROM waybill.change_user(1, '${system}', 'X', NULL, true)`)).rowCount,
+        (await client.query(`SELECT * FROM waybill.create_api_key(1, gen_random_uuid(), '${system}', ${key})`))
+          .rowCount,
+      ],
+    );
+    expect(unchanged).toEqual([0, 0]);
   });
 
   it('leaves the system user alone', async () => {

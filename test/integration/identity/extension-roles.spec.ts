@@ -49,7 +49,7 @@ describe('roles that an extension brings', () => {
   };
 
   it('are checked for steps by the trigger, and told to the caller', async () => {
-    const order = await placeIn(service, 'confirmed');
+    const order = await placeIn(service.as('operator'), 'confirmed');
     const warehouse = await clientWith('viewer', 'warehouse');
     const steps = `/v1/orders/${order.id}/transitions`;
     const refused = await service.as('admin').post<ProblemAnswer>(steps, { to: 'shipped' });

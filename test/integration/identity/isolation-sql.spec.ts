@@ -4,78 +4,19 @@ import { startTestApp, type TestApp } from '../../support/app.js';
 import { type Order, orderBody } from '../../support/builders.js';
 import { actorOf, enter, inTransaction, refusalOf, rows, withClient } from '../../support/sql.js';
 
-/** Tables without a tenant, each with the reason why that is right. A new one is a decision: make it, then add it. */
-const TABLES_WITHOUT_TENANT = {
-  'waybill.tenants': 'its id is the tenant; the app role sees its own row only',
-  'waybill.machines': 'reference data, the same for all tenants',
-  'waybill.valid_transitions': 'reference data, the same for all tenants',
-} as const;
-/** Roles whose policies may show all tenants: what each is for is in the design of the database. */
-const ROLES_THAT_SEE_ALL = new Set(['waybill_owner on waybill.tenants', 'waybill_sealer']);
-
-interface Table {
-  name: string;
-  hasTenant: boolean;
-  isForced: boolean;
-  policies: { role: string; expression: string | null; check: string | null }[];
-}
-
+/* That every table has row level security at all is shown by test/integration/database/catalogue.spec.ts. */
 describe('tables of tenants', () => {
   let service: TestApp;
-  let tables: Table[];
   let order: Order;
   let twin: Order;
   beforeAll(async () => {
     service = await startTestApp();
     order = (await service.as('operator').post<Order>('/v1/orders', orderBody())).body;
     twin = (await service.asOther('operator').post<Order>('/v1/orders', orderBody())).body;
-    tables = await rows<Table & Record<string, unknown>>(
-      service.database.superuserUrl,
-      `SELECT n.nspname || '.' || c.relname AS name,
-              EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped) AS "hasTenant",
-              c.relrowsecurity AND c.relforcerowsecurity AS "isForced",
-              coalesce((SELECT jsonb_agg(jsonb_build_object('role', r.role, 'expression', pg_get_expr(p.polqual, p.polrelid),
-                                                            'check', pg_get_expr(p.polwithcheck, p.polrelid)))
-                        FROM pg_policy p, LATERAL (SELECT coalesce(g.rolname, 'public') AS role
-                             FROM unnest(p.polroles) AS u(id) LEFT JOIN pg_roles g ON g.oid = u.id) r
-                        WHERE p.polrelid = c.oid), '[]') AS policies
-       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-       WHERE n.nspname IN ('waybill', 'audit') AND c.relkind IN ('r', 'p') ORDER BY 1`,
-    );
   });
   afterAll(() => service.close());
 
-  const ofTenants = () => tables.filter(({ hasTenant }) => hasTenant);
   const appUrl = () => service.database.appUrl;
-
-  it('all force row level security with a policy that asks for the tenant', () => {
-    expect(ofTenants().length).toBeGreaterThanOrEqual(7);
-    for (const { name, isForced, policies } of ofTenants()) {
-      expect({ name, isForced, policies: policies.length > 0 }).toEqual({ name, isForced: true, policies: true });
-      for (const { role, expression, check } of policies) {
-        if (ROLES_THAT_SEE_ALL.has(role) || ROLES_THAT_SEE_ALL.has(`${role} on ${name}`)) continue;
-        for (const text of [expression, check].filter((part) => part !== null)) {
-          expect(`${name}: ${text}`).toContain("(tenant_id = (NULLIF(current_setting('waybill.tenant_id'");
-        }
-      }
-    }
-  });
-
-  it('are all there are, but for a reviewed few', () => {
-    const others = tables.filter(({ hasTenant }) => !hasTenant).map(({ name }) => name);
-    expect(others.toSorted()).toEqual(Object.keys(TABLES_WITHOUT_TENANT).toSorted());
-  });
-
-  it('are read through views that add no rights of their owner', async () => {
-    const views = await rows<{ name: string; options: string[] | null }>(
-      service.database.superuserUrl,
-      `SELECT n.nspname || '.' || c.relname AS name, c.reloptions AS options
-       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-       WHERE n.nspname IN ('waybill', 'audit') AND c.relkind IN ('v', 'm')`,
-    );
-    expect(views.length).toBeGreaterThan(0);
-    for (const { name, options } of views) expect([name, options]).toEqual([name, ['security_invoker=true']]);
-  });
 
   const readable = async () =>
     rows<{ name: string }>(
@@ -183,9 +124,9 @@ describe('tables of tenants', () => {
     expect((await refusalOf(inTransaction(appUrl(), foreign, (client) => client.query(steal)))).code).toMatch(
       /^(42501|WB002)$/,
     );
-    const plant = `INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
-      VALUES (1, gen_random_uuid(), 'planted', 'service', 'Planted', '{admin}')`;
-    const refused = await refusalOf(inTransaction(appUrl(), foreign, (client) => client.query(plant)));
+    const plant = `SELECT waybill.create_user(1, gen_random_uuid(), 'planted', 'service', 'Planted', '{admin}')`;
+    const admin = { tenant: 2, actor, roles: ['admin'] };
+    const refused = await refusalOf(inTransaction(appUrl(), admin, (client) => client.query(plant)));
     expect([refused.code, refused.message]).toEqual(['42501', expect.stringContaining('row-level security')]);
   });
 
