@@ -1,6 +1,7 @@
 import { AuditEvents1764460803000 } from './1764460803000-audit-events.js';
 import { ContextAndIdentity1764460801000 } from './1764460801000-context-and-identity.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
+import { Identity1764460805000 } from './1764460805000-identity.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
 import { Workflow1764460802000 } from './1764460802000-workflow.js';
 
@@ -10,5 +11,6 @@ export const migrations = [
   Workflow1764460802000,
   AuditEvents1764460803000,
   Orders1764460804000,
+  Identity1764460805000,
   Idempotency1764460806000,
 ];

@@ -47,14 +47,18 @@ TABLE waybill.api_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
   expires_at timestamp with time zone
   revoked_at timestamp with time zone
   last_used_at timestamp with time zone
+  name text NOT NULL DEFAULT 'unnamed'::text
   CONSTRAINT api_keys_hash_length CHECK ((octet_length(hash) = 32))
+  CONSTRAINT api_keys_name_length CHECK (((length(name) >= 1) AND (length(name) <= 100)))
   CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, id)
   CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, prefix)
   CONSTRAINT api_keys_user_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES waybill.users(tenant_id, id)
+  CREATE INDEX api_keys_user_idx ON waybill.api_keys USING btree (tenant_id, user_id)
   POLICY api_keys_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
   CREATE TRIGGER api_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
   CREATE TRIGGER api_keys_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row')
   CREATE TRIGGER api_keys_10_identity BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.user_id IS DISTINCT FROM old.user_id)) OR (new.prefix IS DISTINCT FROM old.prefix)) OR (new.hash IS DISTINCT FROM old.hash))) EXECUTE FUNCTION waybill.refuse_change('a key is revoked and replaced, never rewritten')
+  CREATE TRIGGER api_keys_10_revoked BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION waybill.refuse_change('a revoked key stays revoked')
   GRANT SELECT TO waybill_app
 
 TABLE waybill.idempotency_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
@@ -262,6 +266,7 @@ TABLE waybill.tenants OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CONSTRAINT tenants_pkey PRIMARY KEY (id)
   CONSTRAINT tenants_slug_format CHECK ((slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'::text))
   CONSTRAINT tenants_slug_key UNIQUE (slug)
+  CONSTRAINT tenants_slug_not_a_number CHECK ((slug !~ '^[0-9]+$'::text))
   POLICY tenants_all PERMISSIVE FOR ALL TO waybill_owner USING true WITH CHECK true
   POLICY tenants_own PERMISSIVE FOR SELECT TO waybill_app USING (id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
   POLICY tenants_read PERMISSIVE FOR SELECT TO waybill_sealer USING true
@@ -281,9 +286,12 @@ TABLE waybill.users OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CONSTRAINT users_display_name_length CHECK (((length(display_name) >= 1) AND (length(display_name) <= 200)))
   CONSTRAINT users_kind_check CHECK ((kind = ANY (ARRAY['human'::text, 'service'::text, 'system'::text])))
   CONSTRAINT users_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT users_roles_format CHECK (((cardinality(roles) <= 50) AND ((cardinality(roles) = 0) OR (array_to_string(roles, ','::text, ''::text) ~ '^[a-z][a-z0-9_-]{0,62}(,[a-z][a-z0-9_-]{0,62})*$'::text))))
   CONSTRAINT users_subject_key UNIQUE (tenant_id, subject)
   CONSTRAINT users_subject_length CHECK (((length(subject) >= 1) AND (length(subject) <= 255)))
+  CONSTRAINT users_system_role CHECK (((kind = 'system'::text) = ('system'::text = ANY (roles))))
   CONSTRAINT users_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants(id)
+  CREATE UNIQUE INDEX users_system_key ON waybill.users USING btree (tenant_id) WHERE (kind = 'system'::text)
   POLICY users_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
   CREATE TRIGGER users_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
   CREATE TRIGGER users_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row')
@@ -550,6 +558,25 @@ FUNCTION waybill.begin_history OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.change_user OWNER waybill_owner
+  -- Changes a user and returns it; null leaves a part as it is. No row for the system user, and where there is none.
+  CREATE OR REPLACE FUNCTION waybill.change_user(p_tenant bigint, p_id uuid, p_display_name text, p_roles text[], p_disabled boolean)
+   RETURNS SETOF waybill.users
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    PERFORM waybill.require_admin();
+    RETURN QUERY
+    UPDATE waybill.users u
+    SET display_name = coalesce(p_display_name, u.display_name), roles = coalesce(p_roles, u.roles),
+        disabled_at = CASE p_disabled WHEN true THEN coalesce(u.disabled_at, clock_timestamp()) WHEN false THEN NULL ELSE u.disabled_at END
+    WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.kind <> 'system' RETURNING u.*;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.check_order_amounts OWNER waybill_owner
   -- Refuses an order whose subtotal, discount, tax or total differ from the sums of its lines, and one without lines.
   CREATE OR REPLACE FUNCTION waybill.check_order_amounts(p_tenant bigint, p_order uuid)
@@ -684,6 +711,24 @@ FUNCTION waybill.complete_key OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.create_api_key OWNER waybill_owner
+  -- Stores a key by the SHA-256 of its text and returns it; no row for the system user, which has none.
+  CREATE OR REPLACE FUNCTION waybill.create_api_key(p_tenant bigint, p_id uuid, p_user uuid, p_prefix text, p_hash bytea, p_name text, p_expires_at timestamp with time zone)
+   RETURNS SETOF waybill.api_keys
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    PERFORM waybill.require_admin();
+    RETURN QUERY
+    INSERT INTO waybill.api_keys AS k (tenant_id, id, user_id, prefix, hash, name, expires_at)
+    SELECT p_tenant, p_id, u.id, p_prefix, p_hash, p_name, p_expires_at
+    FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = p_user AND u.kind <> 'system' RETURNING k.*;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.create_tenant OWNER waybill_owner
   -- Makes a tenant and its system user, and leaves the transaction in the context of both. For waybill_owner.
   CREATE OR REPLACE FUNCTION waybill.create_tenant(p_slug text, p_name text, p_system_user uuid)
@@ -702,6 +747,24 @@ FUNCTION waybill.create_tenant OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.create_user OWNER waybill_owner
+  -- Makes a user and returns it; no row when the subject is taken.
+  CREATE OR REPLACE FUNCTION waybill.create_user(p_tenant bigint, p_id uuid, p_subject text, p_kind text, p_display_name text, p_roles text[])
+   RETURNS SETOF waybill.users
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    PERFORM waybill.require_admin();
+    RETURN QUERY
+    INSERT INTO waybill.users AS u (tenant_id, id, subject, kind, display_name, roles)
+    VALUES (p_tenant, p_id, p_subject, p_kind, p_display_name, p_roles)
+    ON CONFLICT (tenant_id, subject) DO NOTHING RETURNING u.*;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.erase_answers OWNER waybill_owner
   -- Blanks every stored answer that shows one of these resources (order/<id>). Belongs into the transaction that erases the person; one pass over the tenant's keys, however many resources.
   CREATE OR REPLACE FUNCTION waybill.erase_answers(p_tenant bigint, p_resources text[])
@@ -718,6 +781,19 @@ FUNCTION waybill.erase_answers OWNER waybill_owner
     GET DIAGNOSTICS v_erased = ROW_COUNT;
     RETURN v_erased;
   END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.find_tenant OWNER waybill_owner
+  -- The id of the tenant with this id, in digits, or with this slug; null when there is none.
+  CREATE OR REPLACE FUNCTION waybill.find_tenant(p_name text)
+   RETURNS bigint
+   LANGUAGE sql
+   STABLE SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT t.id FROM waybill.tenants t
+    WHERE CASE WHEN p_name ~ '^[0-9]{1,16}$' THEN t.id = p_name::bigint ELSE t.slug = p_name END
   $function$
   GRANT EXECUTE TO waybill_app
 
@@ -862,6 +938,46 @@ FUNCTION waybill.lock_order_details OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.lock_users OWNER waybill_owner
+  -- Keeps others from changing these users until the transaction ends, always in the order of their ids.
+  CREATE OR REPLACE FUNCTION waybill.lock_users(p_tenant bigint, p_ids uuid[])
+   RETURNS SETOF waybill.users
+   LANGUAGE sql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT u.* FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = ANY (p_ids) ORDER BY u.id FOR NO KEY UPDATE
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.meet_user OWNER waybill_owner
+  -- The user of a verified token, made on first sight; any number of first sights at once make one.
+  CREATE OR REPLACE FUNCTION waybill.meet_user(p_tenant bigint, p_id uuid, p_subject text, p_display_name text, p_roles text[])
+   RETURNS TABLE(id uuid, kind text, disabled boolean)
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN QUERY SELECT u.id, u.kind, u.disabled_at IS NOT NULL FROM waybill.users u
+                 WHERE u.tenant_id = p_tenant AND u.subject = p_subject;
+    IF FOUND THEN
+      RETURN;
+    END IF;
+    -- Nobody has acted yet: who is met acts for himself. The tenant stays that of the transaction, so that row level
+    -- security goes on guarding it.
+    PERFORM waybill.set_context(nullif(current_setting('waybill.tenant_id', true), '')::bigint, p_id, '{}',
+                                current_setting('waybill.request_id', true));
+    INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
+    VALUES (p_tenant, p_id, p_subject, 'human', p_display_name, p_roles)
+    ON CONFLICT (tenant_id, subject) DO NOTHING;
+    -- A second statement also sees the row of whoever was faster.
+    RETURN QUERY SELECT u.id, u.kind, u.disabled_at IS NOT NULL FROM waybill.users u
+                 WHERE u.tenant_id = p_tenant AND u.subject = p_subject;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.next_states OWNER waybill_owner
   CREATE OR REPLACE FUNCTION waybill.next_states(p_machine text, p_from text)
    RETURNS jsonb
@@ -997,6 +1113,27 @@ FUNCTION waybill.place_order OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.record_key_use OWNER waybill_owner
+  -- Notes when keys were last used, in parallel arrays; a time never goes back. Acts as the tenant's system user.
+  CREATE OR REPLACE FUNCTION waybill.record_key_use(p_tenant bigint, p_ids uuid[], p_times timestamp with time zone[])
+   RETURNS void
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    -- Finds nobody, and so changes nothing, when the transaction belongs to another tenant.
+    PERFORM waybill.set_context(p_tenant, u.id, '{system}', 'key use') FROM waybill.users u
+    WHERE u.tenant_id = p_tenant AND u.kind = 'system';
+    -- In the order of the ids, so that two processes can't deadlock.
+    PERFORM 1 FROM waybill.api_keys k WHERE k.tenant_id = p_tenant AND k.id = ANY (p_ids) ORDER BY k.id FOR NO KEY UPDATE;
+    UPDATE waybill.api_keys k SET last_used_at = w.used_at
+    FROM unnest(p_ids, p_times) AS w(id, used_at)
+    WHERE k.tenant_id = p_tenant AND k.id = w.id AND (k.last_used_at IS NULL OR k.last_used_at < w.used_at);
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.refuse_change OWNER waybill_owner
   -- Trigger function that refuses; its argument is the sentence that says why. What it refuses is said by the trigger.
   CREATE OR REPLACE FUNCTION waybill.refuse_change()
@@ -1007,6 +1144,21 @@ FUNCTION waybill.refuse_change OWNER waybill_owner
   BEGIN
     RAISE EXCEPTION '% on %.% is refused: %', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0]
       USING ERRCODE = 'WB002';
+  END
+  $function$
+
+FUNCTION waybill.require_admin OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.require_admin()
+   RETURNS void
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    IF NOT coalesce(string_to_array(current_setting('waybill.roles', true), ','), '{}') && '{admin,system}' THEN
+      RAISE EXCEPTION 'Users and API keys are changed only by one of the roles admin, system'
+        USING ERRCODE = 'WB013', DETAIL = jsonb_build_object('roles', '["admin"]'::jsonb)::text,
+              HINT = 'waybill.set_context says which roles the actor holds.';
+    END IF;
   END
   $function$
 
@@ -1027,6 +1179,23 @@ FUNCTION waybill.require_context OWNER waybill_owner
     RETURN NULL;
   END
   $function$
+
+FUNCTION waybill.revoke_api_key OWNER waybill_owner
+  -- Revokes a key, if it is not revoked yet, and returns it; no row when there is none.
+  CREATE OR REPLACE FUNCTION waybill.revoke_api_key(p_tenant bigint, p_id uuid)
+   RETURNS SETOF waybill.api_keys
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    PERFORM waybill.require_admin();
+    UPDATE waybill.api_keys k SET revoked_at = clock_timestamp()
+    WHERE k.tenant_id = p_tenant AND k.id = p_id AND k.revoked_at IS NULL;
+    RETURN QUERY SELECT k.* FROM waybill.api_keys k WHERE k.tenant_id = p_tenant AND k.id = p_id;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
 
 FUNCTION waybill.set_context OWNER waybill_owner
   -- Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, and for which request.

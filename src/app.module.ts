@@ -12,17 +12,15 @@ import { WorkflowModule } from './workflow/index.js';
 @Module({})
 export class AppModule {
   /** @param extensions modules that a deployment adds, with guards and hooks for instance */
-  static register(
-    { database, databasePoolSize, idempotency }: ServiceConfig,
-    extensions: readonly Type<unknown>[],
-  ): DynamicModule {
+  static register(config: ServiceConfig, extensions: readonly Type<unknown>[]): DynamicModule {
+    const { database, databasePoolSize, idempotency, jwt, rateLimits } = config;
     return {
       module: AppModule,
       imports: [
         // Before the database: of two global interceptors the first one's module is the outer one.
         IdempotencyModule.register(idempotency),
         DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize }),
-        IdentityModule,
+        IdentityModule.register({ jwt, rateLimits }),
         WorkflowModule,
         OrdersModule,
         ...extensions,

@@ -10,6 +10,7 @@ import {
   registerRequestId,
 } from './common/index.js';
 import type { ServiceConfig } from './config.js';
+import { hardenHttp } from './http/index.js';
 import { ServiceLogger } from './logger.js';
 import { openApiDocument } from './openapi.js';
 
@@ -22,6 +23,7 @@ export async function createApp(
   const fastify = adapter.getInstance();
   installProblemHandlers(fastify);
   registerRequestId(fastify);
+  await hardenHttp(fastify, config);
   registerConditionalGet(fastify);
   registerJsonBody(fastify);
 

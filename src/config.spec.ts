@@ -68,3 +68,70 @@ describe('the settings', () => {
     expect(loadConfig({ NODE_ENV: 'production', DATABASE_URL: 'postgres://a:x@db/w' }).production).toBe(true);
   });
 });
+
+const messageOf = (env: NodeJS.ProcessEnv): string => {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  return 'taken';
+};
+const jwt = { JWT_ISSUER: 'https://id.test/', JWT_AUDIENCE: 'waybill', JWT_JWKS_URI: 'https://id.test/keys' };
+
+describe('settings of identity', () => {
+  it('are off, or have defaults, unless set', () => {
+    const { jwt, corsOrigins, rateLimits, trustProxy } = loadConfig({});
+    expect({ jwt, corsOrigins, trustProxy }).toEqual({ jwt: null, corsOrigins: [], trustProxy: false });
+    expect(rateLimits.failures).toEqual({ limit: 100, windowSeconds: 60 });
+  });
+
+  it('are read', () => {
+    const env = {
+      ...jwt,
+      CORS_ORIGINS: 'https://a.test, http://localhost:8080',
+      RATE_LIMIT: 'principal=5/s,failures=off',
+    };
+    const config = loadConfig(env);
+    expect(config.jwt).toEqual({
+      issuer: 'https://id.test/',
+      audience: 'waybill',
+      jwksUri: 'https://id.test/keys',
+      tenantClaim: 'tenant',
+      rolesClaim: 'roles',
+    });
+    expect(config.corsOrigins).toEqual(['https://a.test', 'http://localhost:8080']);
+    expect(config.rateLimits).toEqual({
+      address: { limit: 60_000, windowSeconds: 60 },
+      principal: { limit: 5, windowSeconds: 1 },
+      failures: null,
+    });
+    expect(loadConfig({ RATE_LIMIT: 'off' }).rateLimits).toEqual({ address: null, principal: null, failures: null });
+  });
+
+  it.each([
+    [{ JWT_ISSUER: 'https://id.test' }, 'JWT_AUDIENCE and JWT_JWKS_URI not set'],
+    [{ ...jwt, JWT_JWKS_URI: 'http://id.test', NODE_ENV: 'production', WAYBILL_EMBEDDED: 'allow' }, 'https://'],
+    [{ ...jwt, JWT_JWKS_URI: 'nonsense' }, 'https://'],
+    [{ RATE_LIMIT: 'lots' }, 'RATE_LIMIT must be off, or entries like'],
+    [{ RATE_LIMIT: 'address=0/m' }, 'RATE_LIMIT'],
+    [{ RATE_LIMIT: 'constructor=1/m' }, 'RATE_LIMIT'],
+    [{ CORS_ORIGINS: 'https://app.example.test/path' }, 'CORS_ORIGINS must be origins'],
+    [{ CORS_ORIGINS: '*' }, 'CORS_ORIGINS'],
+  ])('such as %j are refused by name', (env, message) => {
+    expect(messageOf(env)).toContain(message);
+  });
+
+  it.each(['DATABASE_URL', 'MIGRATION_DATABASE_URL', 'SEALER_DATABASE_URL', 'JWT_JWKS_URI'])(
+    'hold secrets that a refusal does not repeat: %s',
+    (name) => {
+      const others = name === 'JWT_JWKS_URI' ? jwt : {};
+      for (const value of ['ftp://user:pa55w0rd@host/x', 'postgres://user:pa55w0rd@bad host/x']) {
+        const message = messageOf({ ...others, [name]: value });
+        expect(message).toContain(name);
+        expect(message).not.toContain('pa55w0rd');
+      }
+    },
+  );
+});

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type { JwtSettings, Quota, RateLimitSettings } from './identity/index.js';
 
 /** How the service runs. Everything that reads a setting reads it from here. */
 export interface Config {
@@ -21,6 +22,11 @@ export interface Config {
   };
   /** For fault tests: kill points are told to the parent process, which says when to go on. */
   killPoints: boolean;
+  /** The identity provider whose tokens are accepted; null accepts API keys only. */
+  jwt: JwtSettings | null;
+  rateLimits: RateLimitSettings;
+  /** Origins whose pages may call this service from a browser. */
+  corsOrigins: string[];
 }
 
 /** Settings with the database found: given by address, or started. */
@@ -66,6 +72,9 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
       leaseSeconds: seconds(env, 'IDEMPOTENCY_LEASE', '30s'),
     },
     killPoints: oneOf(env, 'WAYBILL_KILL_POINTS', ['off', 'parent'] as const, 'off') === 'parent',
+    jwt: jwt(env, production),
+    rateLimits: rateLimits(env.RATE_LIMIT),
+    corsOrigins: origins(env.CORS_ORIGINS),
   };
   if (production && config.killPoints) {
     throw new ConfigError('WAYBILL_KILL_POINTS is for fault tests; it must not be set in production.');
@@ -144,4 +153,65 @@ function oneOf<T extends string>(env: NodeJS.ProcessEnv, name: string, allowed: 
 function trustProxy(value: string | undefined): boolean | string {
   if (!value || value === 'false') return false;
   return value === 'true' ? true : value;
+}
+
+/** Tokens are on when the identity provider is named, and then completely. */
+function jwt(env: NodeJS.ProcessEnv, production: boolean): JwtSettings | null {
+  const names = ['JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URI'] as const;
+  const missing = names.filter((name) => !env[name]);
+  if (missing.length === names.length) return null;
+  const [issuer = '', audience = '', jwksUri = ''] = names.map((name) => env[name]);
+  if (missing.length > 0) {
+    throw new ConfigError(
+      `${missing.join(' and ')} not set. Tokens need all of ${names.join(', ')}; unset them all to turn tokens off.`,
+    );
+  }
+  const protocol = URL.canParse(jwksUri) ? new URL(jwksUri).protocol : '';
+  if (protocol !== 'https:' && (production || protocol !== 'http:')) {
+    throw new ConfigError('JWT_JWKS_URI must be an https:// address: whoever can change the keys can be anybody.');
+  }
+  return {
+    issuer,
+    audience,
+    jwksUri,
+    tenantClaim: text(env, 'JWT_TENANT_CLAIM', 'tenant'),
+    rolesClaim: text(env, 'JWT_ROLES_CLAIM', 'roles'),
+  };
+}
+
+const DEFAULT_RATE_LIMITS: RateLimitSettings = {
+  address: { limit: 60_000, windowSeconds: 60 },
+  principal: { limit: 60_000, windowSeconds: 60 },
+  failures: { limit: 100, windowSeconds: 60 },
+};
+const OFF: RateLimitSettings = { address: null, principal: null, failures: null };
+const WINDOWS: Record<string, number> = { s: 1, m: 60, h: 3600 };
+
+/** `off`, or quotas like `principal=600/m,failures=off`; what isn't named keeps its default. */
+function rateLimits(value: string | undefined): RateLimitSettings {
+  if (!value) return DEFAULT_RATE_LIMITS;
+  if (value === 'off') return OFF;
+  const given = value.split(',').map((entry): [string, Quota | null] => {
+    const [, name = '', off, limit, unit = ''] =
+      /^(address|principal|failures)=(?:(off)|([1-9]\d{0,8})\/([smh]))$/.exec(entry.trim()) ?? [];
+    if (name === '') {
+      throw new ConfigError(
+        `RATE_LIMIT must be off, or entries like address=60000/m,principal=600/m,failures=100/m (s, m or h), not "${value}".`,
+      );
+    }
+    return [name, off ? null : { limit: Number(limit), windowSeconds: WINDOWS[unit] ?? 60 }];
+  });
+  return { ...DEFAULT_RATE_LIMITS, ...Object.fromEntries(given) };
+}
+
+function origins(value: string | undefined): string[] {
+  const given = (value ?? '').split(',').map((origin) => origin.trim());
+  return given.filter(Boolean).map((origin) => {
+    if (/^https?:$/.test(URL.canParse(origin) ? new URL(origin).protocol : '') && new URL(origin).origin === origin) {
+      return origin;
+    }
+    throw new ConfigError(
+      `CORS_ORIGINS must be origins like https://app.example.com, separated by commas, not "${origin}".`,
+    );
+  });
 }

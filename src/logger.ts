@@ -1,4 +1,5 @@
 import { ConsoleLogger, type LogLevel } from '@nestjs/common';
+import { redact } from './http/index.js';
 
 const LEVELS: readonly LogLevel[] = ['fatal', 'error', 'warn', 'log', 'debug', 'verbose'];
 /** What Nest says of each module and route when it starts helps nobody who runs the service. */
@@ -14,5 +15,13 @@ export class ServiceLogger extends ConsoleLogger {
     const context = rest.at(-1);
     if (typeof context === 'string' && CHATTER.has(context)) super.debug(message, ...rest);
     else super.log(message, ...rest);
+  }
+
+  protected override formatMessage(...parts: Parameters<ConsoleLogger['formatMessage']>): string {
+    return redact(super.formatMessage(...parts));
+  }
+
+  protected override printStackTrace(stack: string): void {
+    super.printStackTrace(stack && redact(stack));
   }
 }

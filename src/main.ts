@@ -1,8 +1,9 @@
 import { runService } from './cli/serve-command.js';
+import { redact } from './http/index.js';
 
 try {
   await runService();
 } catch (error) {
-  console.error(error instanceof Error ? error.message : error);
+  console.error(redact(error instanceof Error ? error.message : String(error)));
   process.exitCode = 1;
 }

@@ -13,11 +13,32 @@ export function openApiDocument(app: INestApplication): OpenAPIObject {
     .setVersion('1')
     .addTag('orders', 'Place, read, change and move orders; every past version can be read')
     .addTag('workflows', 'The state machines in force')
+    .addTag('users', 'Who may act in the tenant; for administrators')
+    .addTag('api-keys', 'What services sign in with; for administrators')
     .addTag('health', 'For operators')
-    .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key.' })
+    .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key, `wb_…`.' }, API_KEY)
+    .addBearerAuth(
+      { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A token of the identity provider.' },
+      TOKEN,
+    )
     .build();
   const document = SwaggerModule.createDocument(app, config);
   publishIdempotencyPolicy(document, app.get(IDEMPOTENCY_POLICY));
+  return withEitherCredential(document);
+}
+
+const API_KEY = 'apiKey';
+const TOKEN = 'token';
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch'] as const;
+
+/** Controllers only say that credentials are needed (`@ApiBearerAuth()`); every such operation takes either kind. */
+function withEitherCredential(document: OpenAPIObject): OpenAPIObject {
+  for (const path of Object.values(document.paths)) {
+    for (const method of METHODS) {
+      const operation = path[method];
+      if (operation?.security) operation.security = [{ [API_KEY]: [] }, { [TOKEN]: [] }];
+    }
+  }
   return document;
 }
 

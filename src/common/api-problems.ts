@@ -49,6 +49,7 @@ const EVERYWHERE: readonly ProblemCode[] = [
   'unauthenticated',
   'role-required',
   'not-acceptable',
+  'rate-limited',
   'internal-error',
   'unavailable',
 ];

@@ -31,6 +31,7 @@ export interface ProblemMembers {
   /** Minor units of the order's currency. */
   'total-mismatch': { expected: number; actual: number };
   'external-ref-taken': { orderId: string };
+  'subject-taken': { userId: string };
   'stale-version': { current: number };
   /** `current` when the record was already read. */
   'precondition-required': { current?: number };

@@ -8,6 +8,7 @@ export * from './json-body.js';
 export * from './json-body.fastify.js';
 export * from './json-pointer.js';
 export * from './money.js';
+export * from './page.js';
 export * from './problem-handlers.js';
 export { PROBLEM_PAGE_CSP, renderPage } from './problem-page.js';
 export * from './problem-pages.controller.js';

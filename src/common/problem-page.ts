@@ -21,6 +21,7 @@ const MEMBER_EXAMPLES: { [C in keyof ProblemMembers]: ProblemMembers[C] } = {
   'guard-refused': { guards: [{ code: 'stock-reserved', detail: 'TEA-1 is not reserved yet.' }] },
   'total-mismatch': { expected: 3581, actual: 3582 },
   'external-ref-taken': { orderId: '0198a4f2-7c1e-7cc3-9b60-2f7f6f0a9d11' },
+  'subject-taken': { userId: '0198a4f2-7c1e-7cc3-9b60-2f7f6f0a9d11' },
   'stale-version': { current: 4 },
   'precondition-required': { current: 4 },
   'payment-declined': { declineCode: 'insufficient_funds' },

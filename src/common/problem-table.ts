@@ -146,6 +146,19 @@ export const PROBLEMS = {
     'Look at the order in orderId: it is most likely the one you meant to create.',
     { kept: true },
   ),
+  'subject-taken': define(
+    409,
+    'Subject taken',
+    'The tenant already has a user with this subject. Nothing was created.',
+    'Use the user in userId, enable it again if it is disabled, or choose another subject.',
+    { kept: true },
+  ),
+  'would-lock-out': define(
+    409,
+    'Would lock out',
+    'The change would take away the access that the caller is using at this moment. Nothing was changed.',
+    'Let another administrator of the tenant do it, or use other credentials of your own.',
+  ),
   'quantity-exceeded': define(
     409,
     'Quantity exceeded',

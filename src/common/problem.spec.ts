@@ -40,6 +40,8 @@ describe('the table of problems', () => {
     ['reason-required', 422, false],
     ['total-mismatch', 422, false],
     ['external-ref-taken', 409, true],
+    ['subject-taken', 409, true],
+    ['would-lock-out', 409, false],
     ['stale-version', 412, false],
     ['precondition-required', 428, false],
     ['quantity-exceeded', 409, true],
@@ -59,7 +61,7 @@ describe('the table of problems', () => {
   });
 
   it('holds nothing else', () => {
-    expect(Object.keys(PROBLEMS)).toHaveLength(36);
+    expect(Object.keys(PROBLEMS)).toHaveLength(38);
     expect(isProblemCode('not-found')).toBe(true);
     for (const text of ['constructor', '__proto__', 'toString', '']) expect(isProblemCode(text)).toBe(false);
   });

@@ -26,7 +26,7 @@ export function dataSourceOptions({ url, poolSize }: ConnectionSettings): DataSo
     connectTimeoutMS: CONNECT_TIMEOUT,
     extra: {
       pipeline: true,
-      types: { getTypeParser },
+      types: VALUE_TYPES,
       options: '-c timezone=UTC',
       statement_timeout: STATEMENT_TIMEOUT,
       lock_timeout: LOCK_TIMEOUT,
@@ -38,8 +38,10 @@ export function dataSourceOptions({ url, poolSize }: ConnectionSettings): DataSo
 
 /**
  * Timestamps become RFC 3339 text, as the driver's Date would lose the microseconds; bigints become numbers, as ours
- * stay below 2^53 by CHECK.
+ * stay below 2^53 by CHECK. For a session under TimeZone UTC.
  */
+export const VALUE_TYPES = { getTypeParser };
+
 function getTypeParser(oid: number, format?: 'text' | 'binary'): unknown {
   if (oid === pg.types.builtins.TIMESTAMPTZ) return timestampFromPostgres;
   if (oid === pg.types.builtins.INT8) return Number;

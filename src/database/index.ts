@@ -1,4 +1,5 @@
 export { bootstrapCluster } from './bootstrap.js';
+export { VALUE_TYPES } from './connection.js';
 export { contextOf, type ContextualRequest, type Principal, type TransactionContext } from './context.js';
 export { DatabaseModule } from './database.module.js';
 export { installKillPoints, type KillPoint, reach, reportKillPointsToParent } from './kill-points.js';

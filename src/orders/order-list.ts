@@ -1,8 +1,16 @@
 import { Injectable } from '@nestjs/common';
-import { type Cursor, decodeCursor, DomainError, encodeCursor, filterHash, parseTimestamp } from '../common/index.js';
+import {
+  type Cursor,
+  decodeCursor,
+  DEFAULT_PAGE,
+  DomainError,
+  encodeCursor,
+  filterHash,
+  parseTimestamp,
+} from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
-import { DEFAULT_PAGE, type ListOrdersQuery } from './dto/order-query.dto.js';
+import type { ListOrdersQuery } from './dto/order-query.dto.js';
 import type { OrderDetails } from './order.entity.js';
 import type { OrderFilter, OrderPage, OrderSort } from './order-page.js';
 import { OrdersRepository } from './orders.repository.js';

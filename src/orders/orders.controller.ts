@@ -14,11 +14,20 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { EventDto, EventListDto } from '../audit/index.js';
-import { ApiProblems, entityTag, NoQuery, UuidParamPipe, versionOfIfMatch } from '../common/index.js';
+import {
+  ApiProblems,
+  DEFAULT_PAGE,
+  entityTag,
+  NoQuery,
+  PageQuery,
+  setLinks,
+  UuidParamPipe,
+  versionOfIfMatch,
+} from '../common/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { Idempotent } from '../idempotency/index.js';
 import { READERS, Roles, WRITERS } from '../identity/index.js';
-import { linkHeader, readVersionCursor, versionCursor } from './order-links.js';
+import { readVersionCursor, versionCursor } from './order-links.js';
 import { EditableOrderBody, PlaceOrderBody, TransitionBody } from './dto/order-body.dto.js';
 import {
   OrderDto,
@@ -29,7 +38,7 @@ import {
   StatusChangeDto,
   StatusHistoryDto,
 } from './dto/order.dto.js';
-import { DEFAULT_PAGE, ListOrdersQuery, PageQuery, ReadOrderQuery } from './dto/order-query.dto.js';
+import { ListOrdersQuery, ReadOrderQuery } from './dto/order-query.dto.js';
 import type { OrderDetails } from './order.entity.js';
 import { OrderList } from './order-list.js';
 import { PreconditionRequired } from './orders.errors.js';
@@ -85,7 +94,7 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<OrderListDto> {
     const { orders, next, prev, count } = await this.list.page(tx, query);
-    link(reply, request, { next, prev });
+    setLinks(reply, request, { next, prev });
     return { data: orders.map((order) => OrderDto.of(order)), next, count };
   }
 
@@ -228,7 +237,7 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<OrderVersionListDto> {
     const { events, next } = await this.events(tx, id, query);
-    link(reply, request, { next });
+    setLinks(reply, request, { next });
     return { data: events.map((event) => OrderVersionDto.of(event)), next };
   }
 
@@ -246,7 +255,7 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<EventListDto> {
     const { events, next } = await this.events(tx, id, query);
-    link(reply, request, { next });
+    setLinks(reply, request, { next });
     return { data: events.map((event) => EventDto.of(event)), next };
   }
 
@@ -265,14 +274,4 @@ export class OrdersController {
 function answer(reply: FastifyReply, order: OrderDetails): OrderDto {
   reply.header('etag', entityTag(order.version)).header('location', `/v1/orders/${order.id}`);
   return OrderDto.of(order);
-}
-
-/** Fastify sends a header without a value as an empty one, which is no list of links. */
-function link(
-  reply: FastifyReply,
-  { url }: FastifyRequest,
-  cursors: { next: string | null; prev?: string | null },
-): void {
-  const links = linkHeader(url, cursors);
-  if (links !== undefined) reply.header('link', links);
 }

@@ -15,6 +15,8 @@ export interface ServiceProcessOptions {
 export interface ServiceProcess {
   baseUrl: string;
   pid: number;
+  /** Everything that it wrote to standard output and standard error so far. */
+  output(): string;
   /** Sends a signal and waits until the process is gone; after `patienceMs` it is killed for good. */
   kill(signal: 'SIGKILL' | 'SIGTERM', patienceMs?: number): Promise<void>;
 }
@@ -43,9 +45,13 @@ export async function startServiceProcess({
       ...env,
     },
   });
+  const output: string[] = [];
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (chunk: Buffer) => output.push(chunk.toString()));
   if (onKillPoint) answerKillPoints(child, onKillPoint);
   return {
     baseUrl: await addressOf(child),
+    output: () => output.join(''),
     pid: child.pid ?? 0,
     kill: async (signal, patienceMs) => {
       if (child.exitCode !== null || child.signalCode !== null) return;

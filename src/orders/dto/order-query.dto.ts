@@ -1,27 +1,8 @@
 import { ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
-import { IsIn, IsInt, IsOptional, IsString, Matches, Max, Min } from 'class-validator';
-import { IsText, IsTimestamp, MAX_CURSOR_LENGTH } from '../../common/index.js';
+import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { IsText, IsTimestamp, PageQuery } from '../../common/index.js';
 import { ORDER_SORTS, type OrderSort } from '../order-page.js';
-
-export const MAX_PAGE = 200;
-export const DEFAULT_PAGE = 50;
-
-/** A page of any list. */
-export class PageQuery {
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(MAX_PAGE)
-  limit?: number;
-
-  @ApiPropertyOptional({ maxLength: MAX_CURSOR_LENGTH, description: '`next` of the page before, as it is.' })
-  @IsOptional()
-  @IsString()
-  cursor?: string;
-}
 
 export class ListOrdersQuery extends PageQuery {
   @ApiPropertyOptional({ example: 'pending,confirmed', description: 'One or more states, separated by commas.' })

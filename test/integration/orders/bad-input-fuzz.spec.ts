@@ -87,18 +87,22 @@ function mutate(body: Json, { place, kind, name, value }: Mutation): void {
   else setOwn(parent, name, kind === 'add' ? copy : structuredClone(Reflect.get(parent, chosen.name)));
 }
 
+/** The text is spoilt now and then only, or hardly a body would be read. */
+function rarely<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
+  return fc.oneof({ weight: 11, arbitrary: fc.constant(null) }, { weight: 1, arbitrary });
+}
+
 /** A right body with everything in it, spoilt in a few places; the text of it, spoilt now and then as well. */
 const spoiltBody = fc
   .record({
     note: fc.string({ unit: 'grapheme', maxLength: 20 }),
     mutations: fc.array(mutation, { maxLength: 3 }),
-    cut: fc.option(fc.nat(900), { freq: 12 }),
-    insert: fc.option(
+    cut: rarely(fc.nat(900)),
+    insert: rarely(
       fc.record({
         at: fc.nat(900),
         text: fc.constantFrom('"', '}', ',', '\\u0000', '\\ud83c', '1e999', '\u0000', ':'),
       }),
-      { freq: 12 },
     ),
   })
   .map(({ note, mutations, cut, insert }) => {
@@ -174,11 +178,10 @@ describe('any body at all', () => {
     const path = `/v1/orders/${order.id}`;
     let version = (await service.as('viewer').get<Order>(path)).body.version;
     await fc.assert(
-      fc.asyncProperty(spoiltBody, fc.boolean(), async (body, asOrder) => {
+      fc.asyncProperty(spoiltBody, fc.nat(9), async (body, chance) => {
         // The whole body holds members that no patch may change: mostly only the changeable ones are sent.
-        const patch = asOrder
-          ? body
-          : body.replace(/"channel":.*?"customer":/s, '"customer":').replace('"ref":"c-42",', '');
+        const patch =
+          chance === 0 ? body : body.replace(/"channel":.*?"customer":/s, '"customer":').replace('"ref":"c-42",', '');
         const answer = await service.as('operator').patch<Order & ProblemAnswer>(path, patch, { 'if-match': '*' });
         if (answer.status === 200) expect([version, version + 1]).toContain(answer.body.version);
         else expectProblem(answer.status, answer.headers.get('content-type'), answer.body);

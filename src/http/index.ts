@@ -1,0 +1,2 @@
+export { hardenHttp } from './harden-http.js';
+export { redact } from './redact.js';

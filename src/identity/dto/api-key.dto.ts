@@ -1,0 +1,69 @@
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import { IsOptional, IsUUID } from 'class-validator';
+import { IsText, IsTimestamp, PageQuery } from '../../common/index.js';
+import type { ApiKey } from '../api-keys.repository.js';
+
+export class CreateApiKeyBody {
+  @ApiProperty({ format: 'uuid', description: 'The user whose key it becomes, with that user’s roles.' })
+  @IsUUID()
+  userId!: string;
+
+  @ApiProperty({ maxLength: 100, example: 'shop, production' })
+  @IsText(1, 100)
+  name!: string;
+
+  @ApiPropertyOptional({ format: 'date-time', description: 'From then on it is refused; without it, never.' })
+  @IsOptional()
+  @IsTimestamp()
+  expiresAt?: string;
+}
+
+export class ListApiKeysQuery extends PageQuery {
+  @ApiPropertyOptional({ format: 'uuid', description: 'Only the keys of this user.' })
+  @IsOptional()
+  @IsUUID()
+  userId?: string;
+}
+
+export class ApiKeyDto {
+  @ApiProperty({ format: 'uuid' })
+  id!: string;
+  @ApiProperty({ format: 'uuid' })
+  userId!: string;
+  @ApiProperty({ example: 'shop, production' })
+  name!: string;
+  @ApiProperty({ example: 'wb_1_5f0c9a523a0e', description: 'How the key’s text begins, to tell keys apart.' })
+  prefix!: string;
+  @ApiProperty({ format: 'date-time' })
+  createdAt!: string;
+  @ApiProperty({ type: String, format: 'date-time', nullable: true })
+  expiresAt!: string | null;
+  @ApiProperty({ type: String, format: 'date-time', nullable: true })
+  revokedAt!: string | null;
+  @ApiProperty({
+    type: String,
+    format: 'date-time',
+    nullable: true,
+    description: 'Written every ten seconds, to the millisecond.',
+  })
+  lastUsedAt!: string | null;
+
+  static of(key: ApiKey): ApiKeyDto {
+    return Object.assign(new ApiKeyDto(), key);
+  }
+}
+
+export class NewApiKeyDto extends ApiKeyDto {
+  @ApiProperty({
+    example: 'wb_1_5f0c9a523a0e_…',
+    description: 'The key itself. This is the only time that it can be seen.',
+  })
+  key!: string;
+}
+
+export class ApiKeyListDto {
+  @ApiProperty({ type: [ApiKeyDto] })
+  data!: ApiKeyDto[];
+  @ApiProperty({ type: String, nullable: true, description: 'Cursor of the next page; null on the last.' })
+  next!: string | null;
+}

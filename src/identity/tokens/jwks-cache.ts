@@ -1,0 +1,106 @@
+import { createLocalJWKSet, errors, type FlattenedJWSInput, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
+import { DomainError } from '../../common/index.js';
+
+/** From this age on the keys are fetched again, beside the requests. */
+const REFRESH_MS = 600_000;
+/** From this age on a request waits for the fetch, so that an idle service doesn't accept a key withdrawn long ago. */
+const WAIT_MS = 900_000;
+/** Keys serve on for so long while their address is unreachable. */
+const MAX_AGE_MS = 86_400_000;
+/** Fetches are at least so far apart, whatever tokens come. */
+const COOLDOWN_MS = 10_000;
+const TIMEOUT_MS = 3_000;
+const MAX_BYTES = 524_288;
+
+export class IdentityProviderUnreachable extends DomainError<'unavailable'> {
+  constructor(cause: unknown) {
+    super('unavailable', 'The keys of the identity provider cannot be fetched at the moment.', {}, { cause });
+  }
+}
+
+type KeyFinder = ReturnType<typeof createLocalJWKSet>;
+
+/**
+ * The public keys of the identity provider. They are kept and served while it can't be reached. jose's own remote key
+ * set refuses every token as soon as its keys are old and a fetch fails.
+ */
+export class JwksCache {
+  private keys: KeyFinder | undefined;
+  private fetchedAt = -Infinity;
+  private triedAt = -Infinity;
+  private failure: unknown;
+  private running: Promise<void> | undefined;
+
+  constructor(
+    private readonly uri: string,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /**
+   * The key of a token's header.
+   *
+   * @throws IdentityProviderUnreachable when no answer is possible: no keys yet, or an unknown key id that might be a new one
+   * @throws errors.JWKSNoMatchingKey and other errors of jose when the provider has no such key
+   */
+  async find(header: JWSHeaderParameters, token: FlattenedJWSInput): ReturnType<KeyFinder> {
+    const age = this.now() - this.fetchedAt;
+    if (age > REFRESH_MS) {
+      const refreshed = this.refresh();
+      // While the provider is known to fail, nobody waits for it: what can still serve does.
+      if (!this.isUsable() || (age > WAIT_MS && this.failure === undefined)) await refreshed;
+    }
+    try {
+      return await this.current()(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      await this.refresh();
+      if (this.failure !== undefined) throw new IdentityProviderUnreachable(this.failure);
+      return this.current()(header, token);
+    }
+  }
+
+  private current(): KeyFinder {
+    if (!this.keys || !this.isUsable()) throw new IdentityProviderUnreachable(this.failure);
+    return this.keys;
+  }
+
+  private isUsable(): boolean {
+    return this.now() - this.fetchedAt <= MAX_AGE_MS;
+  }
+
+  /** Never rejects; the outcome is in `failure`. Callers at the same time share one fetch. */
+  private refresh(): Promise<void> {
+    if (this.running) return this.running;
+    if (this.now() - this.triedAt < COOLDOWN_MS) return Promise.resolve();
+    this.triedAt = this.now();
+    this.running = this.fetch().finally(() => {
+      this.running = undefined;
+    });
+    return this.running;
+  }
+
+  private async fetch(): Promise<void> {
+    try {
+      const response = await fetch(this.uri, {
+        redirect: 'error',
+        headers: { accept: 'application/jwk-set+json, application/json' },
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      const text = await response.text();
+      if (!response.ok) throw new Error(`The address of the keys answered ${response.status}`);
+      if (text.length > MAX_BYTES) throw new Error(`The key set is larger than ${MAX_BYTES} bytes`);
+      this.keys = createLocalJWKSet(publicKeysOf(JSON.parse(text)));
+      this.fetchedAt = this.now();
+      this.failure = undefined;
+    } catch (error) {
+      this.failure = error;
+    }
+  }
+}
+
+/** A shared secret has no place among published keys; jose would refuse the algorithm, too. */
+function publicKeysOf(document: unknown): JSONWebKeySet {
+  const { keys } = document as Partial<JSONWebKeySet>;
+  if (!Array.isArray(keys)) throw new Error('The address of the keys answered no key set');
+  return { keys: keys.filter(({ kty }) => kty !== 'oct') };
+}

@@ -1,0 +1,77 @@
+import { errors, jwtVerify } from 'jose';
+import { Unauthenticated } from '../identity.errors.js';
+import { JwksCache } from './jwks-cache.js';
+import { readClaims, type TokenClaims } from './token-claims.js';
+
+export interface JwtSettings {
+  issuer: string;
+  audience: string;
+  jwksUri: string;
+  tenantClaim: string;
+  rolesClaim: string;
+}
+
+export const MAX_TOKEN_LENGTH = 8_192;
+/** Clocks of the provider and of this machine may differ by so many seconds. */
+const CLOCK_TOLERANCE = 30;
+/** Asymmetric ones only: whoever can verify must not be able to sign. */
+const ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+];
+
+/** Verifies tokens of the one identity provider that the settings name. */
+export class TokenVerifier {
+  private readonly keys: JwksCache;
+
+  constructor(private readonly settings: JwtSettings) {
+    this.keys = new JwksCache(settings.jwksUri);
+  }
+
+  /**
+   * @throws Unauthenticated for every token that isn't good here
+   * @throws IdentityProviderUnreachable when that can't be known now
+   */
+  async verify(token: string): Promise<TokenClaims> {
+    if (token.length > MAX_TOKEN_LENGTH) {
+      throw new Unauthenticated(`The token is longer than ${MAX_TOKEN_LENGTH} characters.`);
+    }
+    const { issuer, audience, tenantClaim, rolesClaim } = this.settings;
+    const payload = await this.payloadOf(token, issuer, audience);
+    const claims = readClaims(payload, { tenant: tenantClaim, roles: rolesClaim });
+    if (!claims) throw new Unauthenticated('The token names no subject or no tenant.');
+    return claims;
+  }
+
+  private async payloadOf(token: string, issuer: string, audience: string): Promise<Record<string, unknown>> {
+    try {
+      const { payload } = await jwtVerify(token, (header, input) => this.keys.find(header, input), {
+        issuer,
+        audience,
+        algorithms: ALGORITHMS,
+        clockTolerance: CLOCK_TOLERANCE,
+        requiredClaims: ['exp', 'sub'],
+      });
+      return payload;
+    } catch (error) {
+      if (!(error instanceof errors.JOSEError)) throw error;
+      throw new Unauthenticated(reasonOf(error));
+    }
+  }
+}
+
+/** What the bearer can do something about is said; anything else is just not good here. */
+function reasonOf(error: errors.JOSEError): string {
+  if (error instanceof errors.JWTExpired) return 'The token has expired. Get a new one.';
+  if (error instanceof errors.JWTClaimValidationFailed && error.claim === 'nbf') return 'The token is not valid yet.';
+  return 'The token is not accepted here.';
+}
