@@ -1,88 +1,39 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { KillPoint } from '../../src/database/index.js';
+import { createInterface } from 'node:readline';
+import type { TestDatabase } from './database.js';
 
-export interface ZonedServiceOptions {
-  /** Address of the database as the app role. */
-  databaseUrl: string;
-  env?: Record<string, string>;
-  /** Called when the service reaches a kill point; it waits there until the promise is settled. */
-  onKillPoint?: (point: KillPoint) => Promise<void> | void;
-}
-
-/** The service as `npm start` runs it, in a process of its own, on a database that is there already. */
 export interface ZonedService {
   baseUrl: string;
-  pid: number;
-  /** Everything that it wrote to standard output and standard error so far. */
-  output(): string;
-  /** Sends a signal and waits until the process is gone; after `patienceMs` it is killed for good. */
-  kill(signal: 'SIGKILL' | 'SIGTERM', patienceMs?: number): Promise<void>;
+  /** Of the first of July, in minutes west of UTC: shows that the zone is in force. */
+  timezoneOffset: number;
+  /** SIGTERM, and waits for the end. */
+  stop(): Promise<void>;
 }
 
-const ROOT = join(import.meta.dirname, '../..');
-const RUN = join(import.meta.dirname, 'run-typescript.mjs');
-
-export async function startZonedService({
-  databaseUrl,
-  env = {},
-  onKillPoint,
-}: ZonedServiceOptions): Promise<ZonedService> {
-  const child = fork(RUN, ['src/main.ts'], {
-    cwd: ROOT,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    env: {
-      PATH: process.env.PATH,
-      PORT: '0',
-      LOG_LEVEL: 'fatal',
-      DATABASE_URL: databaseUrl,
-      // Empty rather than missing: a developer's .env must not migrate or seal the test's database.
-      MIGRATION_DATABASE_URL: '',
-      SEALER_DATABASE_URL: '',
-      ...(onKillPoint ? { WAYBILL_KILL_POINTS: 'parent' } : {}),
-      ...env,
-    },
+/** Starts the service in a process of its own on a test's database. */
+export async function startZonedService(
+  database: TestDatabase,
+  env: Record<string, string>,
+): Promise<ZonedService> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'service-main.mjs')], {
+    env: { PATH: process.env.PATH, LOG_LEVEL: 'error', DATABASE_URL: database.appUrl, DATABASE_POOL_SIZE: '4', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const output: string[] = [];
-  for (const stream of [child.stdout, child.stderr])
-    stream?.on('data', (chunk: Buffer) => output.push(chunk.toString()));
-  if (onKillPoint) answerKillPoints(child, onKillPoint);
-  return {
-    baseUrl: await addressOf(child),
-    output: () => output.join(''),
-    pid: child.pid ?? 0,
-    kill: async (signal, patienceMs) => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const gone = once(child, 'exit');
-      child.kill(signal);
-      const impatience = patienceMs && setTimeout(() => child.kill('SIGKILL'), patienceMs);
-      await gone;
-      clearTimeout(impatience);
-    },
+  const { baseUrl, timezoneOffset } = await firstLine(child);
+  const stop = async (): Promise<void> => {
+    if (child.exitCode !== null) return;
+    child.kill('SIGTERM');
+    await once(child, 'exit');
   };
+  return { baseUrl, timezoneOffset, stop };
 }
 
-function answerKillPoints(child: ChildProcess, onKillPoint: (point: KillPoint) => Promise<void> | void): void {
-  child.on('message', (message: { killPoint: KillPoint; id: number }) => {
-    void Promise.resolve(onKillPoint(message.killPoint)).finally(() => {
-      if (child.connected) child.send({ goOn: message.id }, () => undefined);
-    });
-  });
-}
-
-/** The service prints where it serves once it does. */
-async function addressOf(child: ChildProcess): Promise<string> {
-  let output = '';
-  return new Promise((resolve, reject) => {
-    const read = (chunk: Buffer): void => {
-      output += chunk.toString();
-      const [, address] = /Waybill serves (\S+)/.exec(output) ?? [];
-      if (address) resolve(address);
-    };
-    child.stdout?.on('data', read);
-    child.stderr?.on('data', read);
-    child.once('exit', (code, signal) => reject(new Error(`The service ended with ${code ?? signal}:\n${output}`)));
-  });
+async function firstLine(child: ChildProcess): Promise<{ baseUrl: string; timezoneOffset: number }> {
+  if (!child.stdout) throw new Error('no stdout');
+  for await (const line of createInterface({ input: child.stdout })) {
+    return JSON.parse(line) as { baseUrl: string; timezoneOffset: number };
+  }
+  throw new Error('the service ended before it listened');
 }
