@@ -1,0 +1,72 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, type Pool, type QueryResultRow } from 'pg';
+import { originOf } from '../../src/audit/format/checkpoint.js';
+import { type NoteVerifier, verifierOf } from '../../src/audit/format/signed-note.js';
+import { generateSigningKey } from '../../src/audit/format/signing-key.js';
+import { CheckpointDirectory } from '../../src/audit/log/checkpoint-directory.js';
+import { publishCheckpoint, sealBatch, type SealingTools } from '../../src/audit/log/seal-batch.js';
+import { sealerPool } from '../../src/audit/log/sealer-pool.js';
+import { SigningKeys } from '../../src/audit/log/signing-keys.js';
+import type { VerificationResult } from '../../src/audit/verify/fault.js';
+import { type DatabaseTrust, verifyDatabase } from '../../src/audit/verify/verify-database.js';
+import type { TestDatabase } from './database.js';
+
+/** A sealer without a service around it, with a key and a directory of its own. */
+export interface Sealing {
+  tools: SealingTools;
+  pool: Pool;
+  directory: CheckpointDirectory & { path: string };
+  pem: string;
+  /** The public key, as an auditor would keep it. */
+  trusted: NoteVerifier[];
+  /** Seals and publishes until the tenant's queue is empty. @returns how many events */
+  seal(tenantId?: number, batchSize?: number): Promise<number>;
+  verify(options?: Partial<DatabaseTrust> & { tenantId?: number }): Promise<VerificationResult>;
+  /** Runs a statement as the server's superuser. */
+  sql<Row extends QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
+  close(): Promise<void>;
+}
+
+export const ORIGIN = 'audit.test';
+
+export async function startSealing(database: TestDatabase, pem = generateSigningKey()): Promise<Sealing> {
+  const path = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
+  const directory = new CheckpointDirectory(path);
+  const pool = sealerPool(database.sealerUrl, { size: 4 });
+  const keys = new SigningKeys({ pem });
+  const tools: SealingTools = { pool, keys, origin: ORIGIN, directory };
+  const superuser = new Client({ connectionString: database.superuserUrl });
+  await superuser.connect();
+  return {
+    tools,
+    pool,
+    directory,
+    pem,
+    trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+    seal: async (tenantId = 1, batchSize) => {
+      let total = 0;
+      for (let sealed: number | null = 1; sealed; total += sealed ?? 0) {
+        sealed = await sealBatch(tools, tenantId, batchSize);
+        if (sealed) await publishCheckpoint(tools, tenantId);
+      }
+      return total;
+    },
+    verify: ({ tenantId = 1, ...trust } = {}) =>
+      verifyDatabase(pool, tenantId, {
+        trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+        directory,
+        overdueAfter: 10_000,
+        defaultOrigin: originOf(ORIGIN, tenantId),
+        ...trust,
+      }),
+    sql: async <Row extends QueryResultRow>(text: string, values: unknown[] = []) =>
+      (await superuser.query<Row>(text, values)).rows,
+    close: async () => {
+      await superuser.end();
+      await pool.end();
+      await rm(path, { recursive: true, force: true });
+    },
+  };
+}
