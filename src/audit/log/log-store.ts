@@ -117,18 +117,15 @@ export class LogStore implements TreeSource {
 
   /** Queued events, in version order within a stream. */
   async pending(limit: number): Promise<PendingEvent[]> {
+    const { rows } = await this.client.query<PendingEvent>({ ...PENDING, values: [this.tenantId, limit] });
+    return rows;
+  }
+
+  /** One queued event. */
+  async pendingOf(stream: string, version: number): Promise<PendingEvent[]> {
     const { rows } = await this.client.query<PendingEvent>({
-      name: 'audit_pending',
-      text: `
-        SELECT q.stream, q.version, e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs", e.body,
-               e.prev_hash AS "prevHash", e.event_hash AS "eventHash", e.format,
-               b.event_hash AS "beforeHash", l.leaf_index IS NOT NULL AS "isBeforeSealed"
-        FROM (SELECT stream, version FROM audit.queue WHERE tenant_id = $1 ORDER BY stream, version LIMIT $2) q
-        LEFT JOIN audit.events e ON e.tenant_id = $1 AND e.stream = q.stream AND e.version = q.version
-        LEFT JOIN audit.events b ON b.tenant_id = $1 AND b.stream = q.stream AND b.version = q.version - 1
-        LEFT JOIN audit.leaves l ON l.tenant_id = $1 AND l.stream = q.stream AND l.version = q.version - 1
-        ORDER BY q.stream, q.version`,
-      values: [this.tenantId, limit],
+      ...PENDING_OF,
+      values: [this.tenantId, stream, version],
     });
     return rows;
   }
@@ -201,6 +198,22 @@ export class LogStore implements TreeSource {
     return rows.map(({ hash }) => hash);
   }
 }
+
+/** With the version before, to check the chain by. */
+function pendingFrom(queued: string): string {
+  return `
+    SELECT q.stream, q.version, e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs", e.body,
+           e.prev_hash AS "prevHash", e.event_hash AS "eventHash", e.format,
+           b.event_hash AS "beforeHash", l.leaf_index IS NOT NULL AS "isBeforeSealed"
+    FROM (SELECT stream, version FROM audit.queue WHERE tenant_id = $1 ${queued}) q
+    LEFT JOIN audit.events e ON e.tenant_id = $1 AND e.stream = q.stream AND e.version = q.version
+    LEFT JOIN audit.events b ON b.tenant_id = $1 AND b.stream = q.stream AND b.version = q.version - 1
+    LEFT JOIN audit.leaves l ON l.tenant_id = $1 AND l.stream = q.stream AND l.version = q.version - 1
+    ORDER BY q.stream, q.version`;
+}
+
+const PENDING = { name: 'audit_pending', text: pendingFrom('ORDER BY stream, version LIMIT $2') };
+const PENDING_OF = { name: 'audit_pending_of', text: pendingFrom('AND stream = $2 AND version = $3') };
 
 export const LEAF_HASHES = {
   name: 'audit_leaf_hashes',

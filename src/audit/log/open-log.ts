@@ -72,7 +72,7 @@ async function isAbandoned(store: LogStore, note: string): Promise<boolean> {
 }
 
 export interface ResumedBody {
-  snapshot: { abandoned: string; size: number; root: string };
+  snapshot: { id: number; abandoned: string; size: number; root: string };
 }
 
 export function verifiersOf(origin: string, keys: readonly StoredKey[]): NoteVerifier[] {
