@@ -1,4 +1,4 @@
 export { AuditLogModule, type AuditLogSettings } from './audit-log.module.js';
 export { AuditModule } from './audit.module.js';
 export { EventDto, EventListDto } from './dto/event.dto.js';
-export { type AuditEvent, type EventBody, EventReader } from './event-reader.js';
+export { type AuditEvent, type EventBody, EventReader, type StreamEvent } from './event-reader.js';

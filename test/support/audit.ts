@@ -90,3 +90,29 @@ function triggers(action: string): string {
       LOOP EXECUTE format('ALTER TABLE %s ${action}', t); END LOOP;
     END $$`;
 }
+
+/** Settings of a service that seals by itself, every 50 ms, with a key and a directory of its own. */
+export async function sealerSettings(
+  pem = generateSigningKey(),
+): Promise<Record<string, string> & { AUDIT_CHECKPOINT_DIR: string }> {
+  return {
+    AUDIT_SEAL_INTERVAL: '50ms',
+    AUDIT_SIGNING_KEY: pem,
+    AUDIT_ORIGIN: ORIGIN,
+    AUDIT_CHECKPOINT_DIR: await mkdtemp(join(tmpdir(), 'waybill-checkpoints-')),
+  };
+}
+
+/** Asks again until the answer is there. */
+export async function eventually<T>(
+  ask: () => Promise<T | undefined | null | false>,
+  milliseconds = 10_000,
+): Promise<T> {
+  const until = Date.now() + milliseconds;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    if (Date.now() > until) throw new Error('it did not happen in time');
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}

@@ -19,6 +19,11 @@ export class LogGrowth implements BeforeApplicationShutdown {
     for (const tenantId of this.waiting.keys()) this.announce(tenantId);
   }
 
+  /** How many wait now. */
+  get waiters(): number {
+    return [...this.waiting.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
   get isStopping(): boolean {
     return this.isOver;
   }

@@ -1,12 +1,16 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { Pool } from 'pg';
 
-/** Closes the sealer's connections when everybody who uses them has stopped. */
+/** The connections of the audit's background work, closed when everybody who uses them has stopped. */
 @Injectable()
 export class PoolCloser implements OnApplicationShutdown {
-  constructor(readonly pool: Pool) {}
+  constructor(
+    readonly pool: Pool,
+    /** For work that reads everything. */
+    readonly patientPool: Pool,
+  ) {}
 
-  onApplicationShutdown(): Promise<void> {
-    return this.pool.end();
+  async onApplicationShutdown(): Promise<void> {
+    await Promise.all([this.pool.end(), this.patientPool.end()]);
   }
 }
