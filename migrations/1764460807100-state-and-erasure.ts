@@ -117,7 +117,7 @@ DROP TRIGGER order_contacts_00_append_only ON waybill.order_contacts;
 CREATE TRIGGER order_contacts_00_append_only BEFORE UPDATE OR TRUNCATE ON waybill.order_contacts
   FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('contacts are kept in versions: waybill.patch_order adds one');
 CREATE TRIGGER order_contacts_00_erasure BEFORE DELETE ON waybill.order_contacts
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_unless_audit('contacts go only by waybill.erase_customer, which leaves an event');
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_unless_audit('contacts go only by audit.erase_customer, which leaves an event');
 ALTER TABLE waybill.order_contacts ENABLE ALWAYS TRIGGER order_contacts_00_append_only,
   ENABLE ALWAYS TRIGGER order_contacts_00_erasure;
 ALTER TABLE waybill.order_status_history ENABLE ALWAYS TRIGGER order_status_history_00_append_only`);
@@ -132,22 +132,28 @@ CREATE TRIGGER orders_50_event_erasure AFTER UPDATE ON waybill.orders FOR EACH R
   WHEN (NEW.version IS DISTINCT FROM OLD.version AND current_user = 'waybill_audit')
   EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id', 'customer.erased');
 GRANT DELETE ON waybill.order_contacts TO waybill_audit;
-GRANT UPDATE (version) ON waybill.orders TO waybill_audit;
-GRANT CREATE ON SCHEMA waybill TO waybill_audit`);
-    // Answers kept under an idempotency key show the same personal data. Their table is another module's, and may not be
-    // there yet.
+GRANT UPDATE (version) ON waybill.orders TO waybill_audit`);
+    await db.query(`SET LOCAL ROLE waybill_audit`);
     await db.query(`
-CREATE FUNCTION waybill.blank_answers(p_tenant bigint, p_resources text[]) RETURNS void
+CREATE FUNCTION audit.erase_contacts(p_tenant bigint, p_orders uuid[]) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_erased int;
 BEGIN
-  IF to_regclass('waybill.idempotency_keys') IS NOT NULL THEN
-    EXECUTE 'UPDATE waybill.idempotency_keys SET response_body = NULL WHERE tenant_id = $1 AND resource = ANY ($2)'
-    USING p_tenant, p_resources;
-  END IF;
+  -- One statement: contacts go only together with the version whose event tells of it.
+  WITH gone AS (
+    DELETE FROM waybill.order_contacts c WHERE c.tenant_id = p_tenant AND c.order_id = ANY (p_orders) RETURNING c.order_id
+  )
+  UPDATE waybill.orders o SET version = o.version + 1
+  WHERE o.tenant_id = p_tenant AND o.id IN (SELECT g.order_id FROM gone g);
+  GET DIAGNOSTICS v_erased = ROW_COUNT;
+  RETURN v_erased;
 END
 $$`);
-    await db.query(`GRANT EXECUTE ON FUNCTION waybill.blank_answers TO waybill_audit`);
-    await db.query(`SET LOCAL ROLE waybill_audit`);
+    await db.query(`COMMENT ON FUNCTION audit.erase_contacts IS
+      'Deletes the contacts of orders in all their versions, with their salts, and appends customer.erased to each order''s stream. For waybill.erase_customer.'`);
+    await db.query(`GRANT EXECUTE ON FUNCTION audit.erase_contacts TO waybill_owner`);
+    await db.query(`RESET ROLE`);
     await db.query(`
 CREATE FUNCTION waybill.erase_customer(p_tenant bigint, p_customer_ref text, p_limit int)
 RETURNS TABLE (known boolean, erased int, remaining boolean)
@@ -159,19 +165,15 @@ BEGIN
     RAISE EXCEPTION 'Erasing a customer takes the role admin'
       USING ERRCODE = 'WB013', DETAIL = '{"roles": ["admin"]}', HINT = 'waybill.set_context says which roles the actor holds.';
   END IF;
-  -- Locked one by one in the order of their ids, as everybody locks who locks several.
+  -- Locked in the order of their ids, as everybody locks who locks several.
   SELECT array_agg(l.id) INTO v_ids FROM (
     SELECT o.id FROM waybill.orders o
     WHERE o.tenant_id = p_tenant AND o.customer_ref = p_customer_ref
       AND EXISTS (SELECT FROM waybill.order_contacts c WHERE c.tenant_id = p_tenant AND c.order_id = o.id)
     ORDER BY o.id LIMIT p_limit FOR NO KEY UPDATE) l;
-  WITH gone AS (
-    DELETE FROM waybill.order_contacts c WHERE c.tenant_id = p_tenant AND c.order_id = ANY (v_ids) RETURNING c.order_id
-  )
-  UPDATE waybill.orders o SET version = o.version + 1
-  WHERE o.tenant_id = p_tenant AND o.id IN (SELECT g.order_id FROM gone g);
-  GET DIAGNOSTICS erased = ROW_COUNT;
-  PERFORM waybill.blank_answers(p_tenant, (SELECT array_agg('order/' || i) FROM unnest(v_ids) i));
+  erased := CASE WHEN v_ids IS NULL THEN 0 ELSE audit.erase_contacts(p_tenant, v_ids) END;
+  -- Answers kept under an idempotency key show the same personal data.
+  PERFORM waybill.erase_answers(p_tenant, (SELECT array_agg('order/' || i) FROM unnest(v_ids) i));
   known := EXISTS (SELECT FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.customer_ref = p_customer_ref);
   remaining := EXISTS (
     SELECT FROM waybill.orders o
@@ -181,17 +183,16 @@ BEGIN
 END
 $$`);
     await db.query(`COMMENT ON FUNCTION waybill.erase_customer IS
-      'Deletes the personal data of at most p_limit of a customer''s orders, in all versions, with one event customer.erased each. Says whether there is such a customer, how many orders were erased, and whether some are left.'`);
+      'Erases the personal data of at most p_limit of a customer''s orders. Says whether there is such a customer, how many orders were erased, and whether some are left.'`);
     await db.query(`GRANT EXECUTE ON FUNCTION waybill.erase_customer TO waybill_app`);
-    await db.query(`RESET ROLE`);
-    await db.query(`REVOKE CREATE ON SCHEMA waybill FROM waybill_audit`);
   }
 
   async down(db: QueryRunner): Promise<void> {
     await db.query(`SET LOCAL ROLE waybill_audit`);
-    await db.query(`DROP FUNCTION waybill.erase_customer, audit.state_faults, audit.state_sources`);
+    await db.query(`DROP FUNCTION audit.erase_contacts, audit.state_faults, audit.state_sources`);
     await db.query(`RESET ROLE`);
     await db.query(`
+DROP FUNCTION waybill.erase_customer;
 REVOKE DELETE ON waybill.order_contacts FROM waybill_audit;
 REVOKE UPDATE (version) ON waybill.orders FROM waybill_audit;
 DROP TRIGGER orders_50_event_erasure ON waybill.orders;
@@ -204,6 +205,6 @@ DROP TRIGGER order_contacts_00_append_only ON waybill.order_contacts;
 CREATE TRIGGER order_contacts_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON waybill.order_contacts
   FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('contacts are kept in versions: waybill.patch_order adds one');
 ALTER TABLE waybill.order_status_history ENABLE TRIGGER order_status_history_00_append_only;
-DROP FUNCTION waybill.blank_answers, waybill.refuse_unless_audit, waybill.order_missing_values`);
+DROP FUNCTION waybill.refuse_unless_audit, waybill.order_missing_values`);
   }
 }

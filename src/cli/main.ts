@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
+import { addAuditCommand } from './audit/audit-command.js';
 import { addIdempotencyCommand } from './idempotency-command.js';
 import { addMigrateCommand } from './migrate-command.js';
 import { addServeCommand } from './serve-command.js';
@@ -7,6 +8,7 @@ import { addServeCommand } from './serve-command.js';
 const program = new Command('waybill').description('Order management: serve it, migrate it, look after it.');
 addServeCommand(program);
 addMigrateCommand(program);
+addAuditCommand(program);
 addIdempotencyCommand(program);
 
 try {

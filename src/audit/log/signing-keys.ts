@@ -12,7 +12,7 @@ export class SigningKeys {
   private key: SigningKey;
 
   constructor(private readonly source: SigningKeySource) {
-    this.key = read(source);
+    this.key = readSigningKey(source);
   }
 
   get current(): SigningKey {
@@ -21,12 +21,13 @@ export class SigningKeys {
 
   /** Reads the file again: it may have been rotated under a running service. */
   reload(): SigningKey {
-    this.key = read(this.source);
+    this.key = readSigningKey(this.source);
     return this.key;
   }
 }
 
-function read(source: SigningKeySource): SigningKey {
+/** @throws Error that names the file */
+export function readSigningKey(source: SigningKeySource): SigningKey {
   if ('pem' in source) return parseSigningKey(source.pem);
   try {
     return parseSigningKey(readFileSync(source.file, 'utf8'));
