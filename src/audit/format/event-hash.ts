@@ -28,20 +28,37 @@ export function sha256(...parts: readonly Uint8Array[]): Buffer {
   return hash('sha256', parts.length === 1 ? (parts[0] ?? new Uint8Array()) : Buffer.concat(parts), 'buffer');
 }
 
-/** The bytes that an event's hash is over. */
+/** The bytes that an event's hash is over. Written in place: a verifier makes millions of them. */
 export function eventPreimage(event: HashedEvent): Buffer {
-  return Buffer.concat([
-    Buffer.from(`waybill-audit/v${event.format}\n`),
-    int8be(event.tenantId),
-    uuidBytes(event.eventId),
-    lengthPrefixed(event.stream),
-    int8be(event.version),
-    int8be(event.occurredUs),
-    lengthPrefixed(event.type),
-    uuidBytes(event.actor),
-    lengthPrefixed(event.body),
-    event.prevHash,
-  ]);
+  const head = `waybill-audit/v${event.format}\n`;
+  const texts = [event.stream, event.type, event.body].map((text) => Buffer.byteLength(text));
+  const [stream = 0, type = 0, body = 0] = texts;
+  const bytes = Buffer.allocUnsafe(head.length + stream + type + body + FIXED_BYTES);
+  let at = bytes.write(head, 'latin1');
+  at = bytes.writeBigInt64BE(BigInt(event.tenantId), at);
+  at += writeUuid(bytes, event.eventId, at);
+  at = writeText(bytes, event.stream, stream, at);
+  at = bytes.writeBigInt64BE(BigInt(event.version), at);
+  at = bytes.writeBigInt64BE(BigInt(event.occurredUs), at);
+  at = writeText(bytes, event.type, type, at);
+  at += writeUuid(bytes, event.actor, at);
+  at = writeText(bytes, event.body, body, at);
+  event.prevHash.copy(bytes, at);
+  return bytes;
+}
+
+/** Three integers, two UUIDs, three lengths, one hash. */
+const FIXED_BYTES = 3 * 8 + 2 * 16 + 3 * 4 + HASH_LENGTH;
+
+function writeText(bytes: Buffer, text: string, length: number, at: number): number {
+  const begin = bytes.writeInt32BE(length, at);
+  return begin + bytes.write(text, begin, length);
+}
+
+function writeUuid(bytes: Buffer, uuid: string, at: number): number {
+  const written = bytes.write(uuid.replaceAll('-', ''), at, 16, 'hex');
+  if (written !== 16 || uuid.length !== 36) throw new Error(`not a UUID: ${uuid}`);
+  return written;
 }
 
 export function eventHash(event: HashedEvent): Buffer {
@@ -96,11 +113,4 @@ export function int8be(value: number): Buffer {
   const buffer = Buffer.allocUnsafe(8);
   buffer.writeBigInt64BE(BigInt(value));
   return buffer;
-}
-
-/** @throws Error for a text that isn't a UUID */
-export function uuidBytes(uuid: string): Buffer {
-  const bytes = Buffer.from(uuid.replaceAll('-', ''), 'hex');
-  if (bytes.length !== 16) throw new Error(`not a UUID: ${uuid}`);
-  return bytes;
 }

@@ -49,6 +49,8 @@ export interface LogVerifierOptions {
  */
 export class LogVerifier {
   readonly streams = new StreamTable();
+  /** Kinds of entities that the events are about. */
+  readonly kinds = new Set<string>();
   private readonly tree: CompactTree;
   private readonly fromIndex: number;
   private readonly breaks: LogBreak[] = [];
@@ -142,6 +144,7 @@ export class LogVerifier {
     if (!event.prevHash.equals(end?.hash ?? genesisHash(event.tenantId, stream)))
       this.fail('PREV_MISMATCH', 'the event follows another one than the one before it', at);
     this.streams.set(stream, { version, hash: stored });
+    this.kinds.add(stream.slice(0, stream.indexOf('/')));
     return preimage;
   }
 

@@ -13,11 +13,23 @@ interface StateRow {
   detail: string;
 }
 
-/** Compares every entity with the last event of its stream, through the snapshot functions that make the events. */
-export async function checkState(client: ClientBase, tenantId: number): Promise<Fault | null> {
+/**
+ * Compares every entity with the last event of its stream, through the snapshot functions that make the events.
+ *
+ * @param kinds what the log has events about: there must be a trigger for each that goes on writing them
+ */
+export async function checkState(
+  client: ClientBase,
+  tenantId: number,
+  kinds: ReadonlySet<string>,
+): Promise<Fault | null> {
   // The functions read with the rights of waybill_audit, but still only rows of the tenant in context.
   await client.query(`SELECT waybill.set_context($1, NULL, '{}', NULL)`, [tenantId]);
   const sources = await client.query<{ prefix: string }>('SELECT prefix FROM audit.state_sources() ORDER BY prefix');
+  const written = new Set(['log', ...sources.rows.map(({ prefix }) => prefix)]);
+  const orphan = [...kinds].find((kind) => !written.has(kind));
+  if (orphan !== undefined)
+    return { code: 'STATE_DRIFT', detail: `there are events of ${orphan}/…, and no trigger that writes them any more` };
   for (const { prefix } of sources.rows) {
     let after: string | null = FIRST;
     while (after !== null) {

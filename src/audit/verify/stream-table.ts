@@ -22,6 +22,9 @@ export class StreamTable {
   private readonly chunks: Buffer[] = [];
   private slots = new Uint32Array(FIRST_SLOTS);
   private count = 0;
+  /** A verifier asks for a stream and then sets it. */
+  private lastStream = '';
+  private lastKey = keyOf('');
 
   get size(): number {
     return this.count;
@@ -33,7 +36,7 @@ export class StreamTable {
   }
 
   get(stream: string): StreamEnd | undefined {
-    const entry = this.slots[this.slotOf(keyOf(stream))] ?? 0;
+    const entry = this.slots[this.slotOf(this.keyOf(stream))] ?? 0;
     if (entry === 0) return undefined;
     const { chunk, offset } = this.place(entry - 1);
     return {
@@ -43,7 +46,7 @@ export class StreamTable {
   }
 
   set(stream: string, { version, hash }: StreamEnd): void {
-    const key = keyOf(stream);
+    const key = this.keyOf(stream);
     let slot = this.slotOf(key);
     if (this.slots[slot] === 0) {
       if (this.count + 1 > this.slots.length * FULL) {
@@ -59,6 +62,14 @@ export class StreamTable {
     key.copy(chunk, offset);
     hash.copy(chunk, offset + KEY_BYTES);
     chunk.writeDoubleBE(version, offset + KEY_BYTES + HASH_BYTES);
+  }
+
+  private keyOf(stream: string): Buffer {
+    if (stream !== this.lastStream) {
+      this.lastStream = stream;
+      this.lastKey = keyOf(stream);
+    }
+    return this.lastKey;
   }
 
   private place(entry: number): { chunk: Buffer; offset: number } {

@@ -27,6 +27,7 @@ export interface VerifyOptions {
   /** Reads only what came after the last verification that found everything intact. */
   incremental?: boolean;
   checkSignatures?: boolean;
+  skipState?: boolean;
   /** Keys that are trusted besides, with the names that they sign under. */
   trusted?: readonly NoteVerifier[];
   checkpoints?: readonly string[];
@@ -48,7 +49,7 @@ export class Verifier {
       ...(options.trusted ?? []),
     ];
     const since = options.incremental ? await this.lastIntact(tenantId, trusted) : undefined;
-    const { checkpoints, checkSignatures } = options;
+    const { checkpoints, checkSignatures, skipState } = options;
     const result = await verifyDatabase(
       pool,
       tenantId,
@@ -57,6 +58,7 @@ export class Verifier {
         directory,
         checkpoints,
         checkSignatures,
+        skipState,
         since,
         overdueAfter,
         defaultOrigin: originOf(origin, tenantId),
