@@ -2,6 +2,7 @@ import { Controller, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { ApiBearerAuth, ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
 import { ApiProblems, NoQuery } from '../common/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
+import { Idempotent } from '../idempotency/index.js';
 import { Roles } from '../identity/index.js';
 import { type Erasure, ERASED_AT_ONCE, ErasureService } from './erasure.service.js';
 
@@ -24,6 +25,7 @@ export class CustomersController {
 
   @Post(':ref/erasure')
   @HttpCode(200)
+  @Idempotent()
   @Roles('admin')
   @ApiOperation({
     operationId: 'eraseCustomer',
