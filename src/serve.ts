@@ -33,6 +33,10 @@ export async function serve(config: Config, log: (line: string) => void): Promis
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
     }
     const signingKey = await resolveSigningKey(config, log);
+    if (config.audit.sealInterval !== null && !(signingKey && database.sealerUrl))
+      log(
+        'This process seals no events: it needs AUDIT_SIGNING_KEY_FILE and SEALER_DATABASE_URL. Let another one do it.',
+      );
     const resolved: ServiceConfig = { ...config, database, audit: { ...config.audit, signingKey } };
     const { app, baseUrl } = await listen(resolved);
     const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
