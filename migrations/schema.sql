@@ -16,6 +16,21 @@ SCHEMA waybill OWNER waybill_owner
 
 -- Tables ----------------------------------------------------------------------------------------------------------
 
+TABLE audit.checkpoints OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  size bigint NOT NULL
+  root bytea NOT NULL
+  note text NOT NULL
+  created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  CONSTRAINT checkpoints_pkey PRIMARY KEY (tenant_id, size)
+  CONSTRAINT checkpoints_root_length CHECK ((octet_length(root) = 32))
+  POLICY checkpoints_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY checkpoints_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER checkpoints_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.checkpoints FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT INSERT, SELECT TO waybill_sealer
+
 TABLE audit.events OWNER waybill_audit ROW LEVEL SECURITY FORCED
   tenant_id bigint NOT NULL
   stream text COLLATE "C" NOT NULL
@@ -36,6 +51,104 @@ TABLE audit.events OWNER waybill_audit ROW LEVEL SECURITY FORCED
   GRANT SELECT TO waybill_app
   GRANT SELECT TO waybill_owner
   GRANT SELECT TO waybill_sealer
+
+TABLE audit.keys OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  valid_from bigint NOT NULL -- Index of the first leaf that this Ed25519 key signs.
+  public_key bytea NOT NULL
+  created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from)
+  CONSTRAINT keys_public_key_length CHECK ((octet_length(public_key) = 32))
+  POLICY keys_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY keys_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER keys_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.keys FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT INSERT, SELECT TO waybill_sealer
+
+TABLE audit.leaves OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  leaf_index bigint NOT NULL
+  stream text COLLATE "C" NOT NULL
+  version bigint NOT NULL
+  signature bytea NOT NULL
+  leaf_hash bytea NOT NULL
+  CONSTRAINT leaves_event_key UNIQUE (tenant_id, stream, version)
+  CONSTRAINT leaves_hash_length CHECK ((octet_length(leaf_hash) = 32))
+  CONSTRAINT leaves_index_range CHECK (((leaf_index >= 0) AND (leaf_index <= '9007199254740991'::bigint)))
+  CONSTRAINT leaves_pkey PRIMARY KEY (tenant_id, leaf_index)
+  CONSTRAINT leaves_signature_length CHECK ((octet_length(signature) = 64))
+  POLICY leaves_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY leaves_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER leaves_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.leaves FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT INSERT, SELECT TO waybill_sealer
+
+TABLE audit.logs OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  -- One log a tenant, made when its first event is sealed. Its row is the lock of whoever appends.
+  tenant_id bigint NOT NULL
+  origin text COLLATE "C" NOT NULL
+  created_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  CONSTRAINT logs_pkey PRIMARY KEY (tenant_id)
+  POLICY logs_lock PERMISSIVE FOR UPDATE TO waybill_audit USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  POLICY logs_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY logs_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER logs_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.logs FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT INSERT, SELECT, UPDATE TO waybill_sealer
+
+TABLE audit.nodes OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  -- Roots of complete subtrees of 256, 65536, … leaves: level l, node i covers the leaves i * 2^l to (i + 1) * 2^l - 1. Nodes between are computed from at most 255 hashes.
+  tenant_id bigint NOT NULL
+  level smallint NOT NULL
+  node_index bigint NOT NULL
+  hash bytea NOT NULL
+  CONSTRAINT nodes_hash_length CHECK ((octet_length(hash) = 32))
+  CONSTRAINT nodes_level_check CHECK (((level > 0) AND (((level)::integer % 8) = 0)))
+  CONSTRAINT nodes_pkey PRIMARY KEY (tenant_id, level, node_index)
+  POLICY nodes_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY nodes_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER nodes_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.nodes FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT INSERT, SELECT TO waybill_sealer
+
+TABLE audit.queue OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  -- Events that are not sealed yet. The append writes a row, the sealing takes it away; nothing depends on the order of commits.
+  tenant_id bigint NOT NULL
+  stream text COLLATE "C" NOT NULL
+  version bigint NOT NULL
+  occurred_us bigint NOT NULL
+  CONSTRAINT queue_pkey PRIMARY KEY (tenant_id, stream, version)
+  POLICY queue_append PERMISSIVE FOR INSERT TO waybill_audit WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  POLICY queue_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY queue_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER queue_00_no_update BEFORE UPDATE OR TRUNCATE ON audit.queue FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT DELETE, SELECT TO waybill_sealer
+
+TABLE audit.verifications OWNER waybill_audit ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  started_at timestamp with time zone NOT NULL
+  finished_at timestamp with time zone NOT NULL
+  verdict text COLLATE "C" NOT NULL
+  from_index bigint NOT NULL
+  size bigint NOT NULL
+  root bytea NOT NULL
+  result jsonb NOT NULL
+  CONSTRAINT verifications_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT verifications_verdict_check CHECK ((verdict = ANY (ARRAY['intact'::text, 'tampered'::text, 'unverifiable'::text])))
+  CREATE INDEX verifications_finished_idx ON audit.verifications USING btree (tenant_id, finished_at)
+  POLICY verifications_seal PERMISSIVE FOR ALL TO waybill_sealer USING true WITH CHECK true
+  POLICY verifications_tenant PERMISSIVE FOR SELECT TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER verifications_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.verifications FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change() -- ALWAYS
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_owner
+  GRANT INSERT, SELECT TO waybill_sealer
 
 TABLE waybill.api_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
   tenant_id bigint NOT NULL
@@ -138,10 +251,11 @@ TABLE waybill.order_contacts OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CONSTRAINT order_contacts_value_object CHECK (((jsonb_typeof((value)::jsonb) = ANY (ARRAY['object'::text, 'null'::text])) AND (length(value) <= 16384)))
   CONSTRAINT order_contacts_version_positive CHECK ((version >= 1))
   POLICY order_contacts_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
-  CREATE TRIGGER order_contacts_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.order_contacts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('contacts are kept in versions: waybill.patch_order adds one')
+  CREATE TRIGGER order_contacts_00_append_only BEFORE UPDATE OR TRUNCATE ON waybill.order_contacts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('contacts are kept in versions: waybill.patch_order adds one') -- ALWAYS
   CREATE TRIGGER order_contacts_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.order_contacts FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER order_contacts_00_erasure BEFORE DELETE ON waybill.order_contacts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_unless_audit('contacts go only by audit.erase_customer, which leaves an event') -- ALWAYS
   GRANT SELECT TO waybill_app
-  GRANT SELECT TO waybill_audit
+  GRANT DELETE, SELECT TO waybill_audit
 
 TABLE waybill.order_lines OWNER waybill_owner ROW LEVEL SECURITY FORCED
   tenant_id bigint NOT NULL
@@ -197,7 +311,7 @@ TABLE waybill.order_status_history OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CONSTRAINT order_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)))
   CONSTRAINT order_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id)
   POLICY order_status_history_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
-  CREATE TRIGGER order_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.order_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only')
+  CREATE TRIGGER order_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.order_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only') -- ALWAYS
   CREATE TRIGGER order_status_history_00_by_trigger BEFORE INSERT ON waybill.order_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of orders; change the order')
   CREATE TRIGGER order_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.order_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
   GRANT SELECT TO waybill_app
@@ -251,10 +365,12 @@ TABLE waybill.orders OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CREATE TRIGGER orders_30_history AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.order_status_history', 'order_id')
   CREATE TRIGGER orders_40_adds_up_insert AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.order_adds_up()
   CREATE TRIGGER orders_40_adds_up_update AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN (((((new.subtotal IS DISTINCT FROM old.subtotal) OR (new.discount IS DISTINCT FROM old.discount)) OR (new.tax IS DISTINCT FROM old.tax)) OR ((new.total - new.shipping) IS DISTINCT FROM (old.total - old.shipping)))) EXECUTE FUNCTION waybill.order_adds_up()
+  CREATE TRIGGER orders_50_event_erasure AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN (((new.version IS DISTINCT FROM old.version) AND (CURRENT_USER = 'waybill_audit'::name))) EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id', 'customer.erased')
   CREATE TRIGGER orders_50_event_insert AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id')
-  CREATE TRIGGER orders_50_event_update AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id')
+  CREATE TRIGGER orders_50_event_update AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN (((new.version IS DISTINCT FROM old.version) AND (CURRENT_USER <> 'waybill_audit'::name))) EXECUTE FUNCTION audit.record_change('order', 'waybill.order_snapshot', 'waybill.order_status_history', 'order_id')
   GRANT INSERT, SELECT, UPDATE TO waybill_app
   GRANT SELECT TO waybill_audit
+  GRANT UPDATE (version) TO waybill_audit
 
 TABLE waybill.tenants OWNER waybill_owner ROW LEVEL SECURITY FORCED
   id bigint NOT NULL BY DEFAULT AS IDENTITY
@@ -297,6 +413,9 @@ TABLE waybill.users OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CREATE TRIGGER users_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row')
   CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change')
   GRANT SELECT TO waybill_app
+  GRANT SELECT (tenant_id) TO waybill_audit
+  GRANT SELECT (id) TO waybill_audit
+  GRANT SELECT (subject) TO waybill_audit
 
 TABLE waybill.valid_transitions OWNER waybill_owner
   machine text COLLATE "C" NOT NULL
@@ -381,6 +500,21 @@ SEQUENCE waybill.tenants_id_seq OWNER waybill_owner
 
 -- Functions -------------------------------------------------------------------------------------------------------
 
+FUNCTION audit.append OWNER waybill_audit
+  -- Appends one event and queues it for sealing. Nobody but waybill_audit's own functions may execute it.
+  CREATE OR REPLACE FUNCTION audit.append(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea)
+   RETURNS void
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    INSERT INTO audit.events (tenant_id, stream, version, event_id, type, actor, occurred_us, body, prev_hash, event_hash, format)
+    VALUES (p_tenant, p_stream, p_version, p_event_id, p_type, p_actor, p_occurred_us, p_body, p_prev_hash,
+            audit.event_hash(p_tenant, p_event_id, p_stream, p_version, p_occurred_us, p_type, p_actor, p_body, p_prev_hash, 1::smallint), 1);
+    INSERT INTO audit.queue (tenant_id, stream, version, occurred_us) VALUES (p_tenant, p_stream, p_version, p_occurred_us);
+  END
+  $function$
+
 FUNCTION audit.changes OWNER waybill_audit
   -- Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.
   CREATE OR REPLACE FUNCTION audit.changes(p_old jsonb, p_new jsonb)
@@ -396,6 +530,29 @@ FUNCTION audit.changes OWNER waybill_audit
       WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt'));
   END
   $function$
+
+FUNCTION audit.erase_contacts OWNER waybill_audit
+  -- Deletes the contacts of orders in all their versions, with their salts, and appends customer.erased to each order's stream. For waybill.erase_customer.
+  CREATE OR REPLACE FUNCTION audit.erase_contacts(p_tenant bigint, p_orders uuid[])
+   RETURNS integer
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_erased int;
+  BEGIN
+    -- One statement: contacts go only together with the version whose event tells of it.
+    WITH gone AS (
+      DELETE FROM waybill.order_contacts c WHERE c.tenant_id = p_tenant AND c.order_id = ANY (p_orders) RETURNING c.order_id
+    )
+    UPDATE waybill.orders o SET version = o.version + 1
+    WHERE o.tenant_id = p_tenant AND o.id IN (SELECT g.order_id FROM gone g);
+    GET DIAGNOSTICS v_erased = ROW_COUNT;
+    RETURN v_erased;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_owner
 
 FUNCTION audit.event_hash OWNER waybill_audit
   CREATE OR REPLACE FUNCTION audit.event_hash(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea, p_format smallint)
@@ -447,7 +604,7 @@ FUNCTION audit.pii_digest OWNER waybill_audit
   GRANT EXECUTE TO waybill_owner
 
 FUNCTION audit.record_change OWNER waybill_audit
-  -- AFTER INSERT OR UPDATE … FOR EACH ROW, arguments: stream prefix, snapshot function(tenant, id), history table, its column for this entity. Appends one event.
+  -- AFTER INSERT OR UPDATE … FOR EACH ROW, arguments: stream prefix, snapshot function(tenant, id), history table, its column for this entity, and, where it isn't <prefix>.updated, the type of a change that leaves the status. Appends one event.
   CREATE OR REPLACE FUNCTION audit.record_change()
    RETURNS trigger
    LANGUAGE plpgsql
@@ -475,7 +632,7 @@ FUNCTION audit.record_change OWNER waybill_audit
       SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
       WHERE e.tenant_id = NEW.tenant_id AND e.stream = v_stream AND e.version = NEW.version - 1;
       v_changes := audit.changes(v_prev_body::jsonb -> 'snapshot', v_snapshot);
-      v_type := TG_ARGV[0] || '.updated';
+      v_type := coalesce(TG_ARGV[4], TG_ARGV[0] || '.updated');
       IF NEW.status <> OLD.status THEN
         v_type := TG_ARGV[0] || '.' || NEW.status;
         EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
@@ -485,13 +642,47 @@ FUNCTION audit.record_change OWNER waybill_audit
     END IF;
     v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,
                                  'requestId', nullif(current_setting('waybill.request_id', true), ''))::text;
-    INSERT INTO audit.events (tenant_id, stream, version, event_id, type, actor, occurred_us, body, prev_hash, event_hash, format)
-    VALUES (NEW.tenant_id, v_stream, NEW.version, v_event_id, v_type, v_actor, v_occurred_us, v_body, v_prev_hash,
-            audit.event_hash(NEW.tenant_id, v_event_id, v_stream, NEW.version, v_occurred_us, v_type, v_actor, v_body, v_prev_hash, 1::smallint), 1);
+    PERFORM audit.append(NEW.tenant_id, v_event_id, v_stream, NEW.version, v_occurred_us, v_type, v_actor, v_body, v_prev_hash);
     RETURN NULL;
   END
   $function$
   GRANT EXECUTE TO waybill_owner
+
+FUNCTION audit.record_log_event OWNER waybill_audit
+  -- Appends an event about the log itself to the stream log/<tenant>, as the tenant's system user, and returns its version. For waybill_sealer, in the tenant's context.
+  CREATE OR REPLACE FUNCTION audit.record_log_event(p_tenant bigint, p_type text, p_snapshot jsonb)
+   RETURNS bigint
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+   SET "TimeZone" TO 'UTC'
+  AS $function$
+  DECLARE
+    v_stream text := 'log/' || p_tenant;
+    v_last audit.events;
+    v_actor uuid;
+    v_occurred_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
+  BEGIN
+    IF p_type NOT IN ('log.key-rotated', 'log.resumed') THEN
+      RAISE EXCEPTION 'A log has no events of the type %', p_type USING ERRCODE = 'WB002';
+    END IF;
+    -- Whoever appends to the log holds its row, so this stream cannot fork either.
+    PERFORM FROM audit.logs l WHERE l.tenant_id = p_tenant FOR UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'Tenant % has no log in this context', p_tenant
+        USING ERRCODE = 'WB001', HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, NULL, …);';
+    END IF;
+    SELECT u.id INTO STRICT v_actor FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
+    SELECT e.* INTO v_last FROM audit.events e
+    WHERE e.tenant_id = p_tenant AND e.stream = v_stream ORDER BY e.version DESC LIMIT 1;
+    PERFORM audit.append(p_tenant, gen_random_uuid(), v_stream, coalesce(v_last.version, 0) + 1,
+      greatest(v_occurred_us, v_last.occurred_us + 1), p_type, v_actor,
+      jsonb_build_object('table', 'logs', 'reason', NULL, 'changes', NULL, 'snapshot', p_snapshot, 'requestId', NULL)::text,
+      coalesce(v_last.event_hash, audit.genesis_hash(p_tenant, v_stream)));
+    RETURN coalesce(v_last.version, 0) + 1;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_sealer
 
 FUNCTION audit.refuse_change OWNER waybill_audit
   CREATE OR REPLACE FUNCTION audit.refuse_change()
@@ -504,6 +695,84 @@ FUNCTION audit.refuse_change OWNER waybill_audit
       USING ERRCODE = 'WB002';
   END
   $function$
+
+FUNCTION audit.state_faults OWNER waybill_audit
+  -- Compares the next entities of one table with the last events of their streams, through the same snapshot function, on the members that the event has. One row: the last entity that was looked at, and the first fault. In the tenant's context.
+  CREATE OR REPLACE FUNCTION audit.state_faults(p_tenant bigint, p_prefix text, p_after uuid, p_limit integer)
+   RETURNS TABLE(last_id uuid, code text, stream text, version bigint, detail text)
+   LANGUAGE plpgsql
+   STABLE SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+   SET "TimeZone" TO 'UTC'
+  AS $function$
+  DECLARE
+    v_source record;
+    v_entity record;
+    v_values text;
+    v_ids uuid[] := '{}';
+  BEGIN
+    SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
+    FOR v_entity IN EXECUTE format($q$
+      SELECT t.id, %s(t.tenant_id, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
+      FROM (SELECT tenant_id, id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t
+      LEFT JOIN LATERAL (SELECT version, body FROM audit.events
+                         WHERE tenant_id = $1 AND stream = $4 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
+      ORDER BY t.id $q$, v_source.snapshot_function, v_source.entity_table)
+      USING p_tenant, p_after, p_limit, p_prefix
+    LOOP
+      last_id := v_entity.id;
+      v_ids := v_ids || v_entity.id;
+      CONTINUE WHEN code IS NOT NULL;
+      stream := p_prefix || '/' || v_entity.id;
+      version := v_entity.version;
+      IF v_entity.snapshot IS NULL THEN
+        code := 'MISSING_STREAM';
+        detail := 'it is there, and no event tells of it';
+      ELSE
+        SELECT 'STATE_DRIFT', 'its ' || string_agg(s.key, ', ' ORDER BY s.key) || ' is not what its last event says'
+        INTO code, detail FROM jsonb_each(v_entity.snapshot) s
+        WHERE v_entity.state -> s.key IS DISTINCT FROM s.value HAVING count(*) > 0;
+      END IF;
+    END LOOP;
+
+    -- A module with personal data brings <prefix>_missing_values; what it says explains a drift of digests.
+    v_values := to_regprocedure(format('waybill.%I(bigint, uuid[])', p_prefix || '_missing_values'))::regproc;
+    IF v_values IS NOT NULL AND cardinality(v_ids) > 0 THEN
+      FOR v_entity IN EXECUTE format('SELECT * FROM %s($1, $2) LIMIT 1', v_values) USING p_tenant, v_ids LOOP
+        stream := p_prefix || '/' || v_entity.id;
+        version := v_entity.version;
+        code := CASE v_entity.state WHEN 'missing' THEN 'VALUE_MISSING' ELSE 'STATE_DRIFT' END;
+        detail := format('the value of %s is %s, and no erasure tells why', v_entity.field, v_entity.state);
+      END LOOP;
+    END IF;
+
+    IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+      EXECUTE format($q$
+        SELECT e.stream, 'STATE_DRIFT', 'its events are there, and it is gone' FROM audit.events e
+        WHERE e.tenant_id = $1 AND e.stream > $2 || '/' AND e.stream < $2 || '0' AND e.version = 1
+          AND NOT EXISTS (SELECT FROM %s t WHERE t.tenant_id = $1 AND t.id = split_part(e.stream, '/', 2)::uuid)
+        ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
+      INTO stream, code, detail USING p_tenant, p_prefix;
+    END IF;
+    RETURN NEXT;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_sealer
+
+FUNCTION audit.state_sources OWNER waybill_audit
+  -- Which tables have streams: prefix, table, snapshot function, as the arguments of their triggers on audit.record_change say.
+  CREATE OR REPLACE FUNCTION audit.state_sources()
+   RETURNS TABLE(prefix text, entity_table regclass, snapshot_function text)
+   LANGUAGE sql
+   STABLE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT DISTINCT a.args[1], t.tgrelid::regclass, a.args[2]
+    FROM pg_trigger t
+    CROSS JOIN LATERAL (SELECT string_to_array(encode(t.tgargs, 'escape'), '\000') AS args) a
+    WHERE t.tgfoid = 'audit.record_change()'::regprocedure
+  $function$
+  GRANT EXECUTE TO waybill_sealer
 
 FUNCTION waybill.add_state OWNER waybill_owner
   -- For an extension's migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine's table.
@@ -784,6 +1053,40 @@ FUNCTION waybill.erase_answers OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.erase_customer OWNER waybill_owner
+  -- Erases the personal data of at most p_limit of a customer's orders. Says whether there is such a customer, how many orders were erased, and whether some are left.
+  CREATE OR REPLACE FUNCTION waybill.erase_customer(p_tenant bigint, p_customer_ref text, p_limit integer)
+   RETURNS TABLE(known boolean, erased integer, remaining boolean)
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_ids uuid[];
+  BEGIN
+    IF NOT 'admin' = ANY (string_to_array(coalesce(current_setting('waybill.roles', true), ''), ',')) THEN
+      RAISE EXCEPTION 'Erasing a customer takes the role admin'
+        USING ERRCODE = 'WB013', DETAIL = '{"roles": ["admin"]}', HINT = 'waybill.set_context says which roles the actor holds.';
+    END IF;
+    -- Locked in the order of their ids, as everybody locks who locks several.
+    SELECT array_agg(l.id) INTO v_ids FROM (
+      SELECT o.id FROM waybill.orders o
+      WHERE o.tenant_id = p_tenant AND o.customer_ref = p_customer_ref
+        AND EXISTS (SELECT FROM waybill.order_contacts c WHERE c.tenant_id = p_tenant AND c.order_id = o.id)
+      ORDER BY o.id LIMIT p_limit FOR NO KEY UPDATE) l;
+    erased := CASE WHEN v_ids IS NULL THEN 0 ELSE audit.erase_contacts(p_tenant, v_ids) END;
+    -- Answers kept under an idempotency key show the same personal data.
+    PERFORM waybill.erase_answers(p_tenant, (SELECT array_agg('order/' || i) FROM unnest(v_ids) i));
+    known := EXISTS (SELECT FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.customer_ref = p_customer_ref);
+    remaining := EXISTS (
+      SELECT FROM waybill.orders o
+      WHERE o.tenant_id = p_tenant AND o.customer_ref = p_customer_ref
+        AND EXISTS (SELECT FROM waybill.order_contacts c WHERE c.tenant_id = p_tenant AND c.order_id = o.id));
+    RETURN NEXT;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.find_tenant OWNER waybill_owner
   -- The id of the tenant with this id, in digits, or with this slug; null when there is none.
   CREATE OR REPLACE FUNCTION waybill.find_tenant(p_name text)
@@ -1003,6 +1306,28 @@ FUNCTION waybill.order_adds_up OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.order_missing_values OWNER waybill_owner
+  -- Contacts whose digest stands in an event of these orders, but whose value is gone without an erasure, or is another one.
+  CREATE OR REPLACE FUNCTION waybill.order_missing_values(p_tenant bigint, p_orders uuid[])
+   RETURNS TABLE(id uuid, field text, version bigint, state text)
+   LANGUAGE sql
+   STABLE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT r.id, r.field, r.version, CASE WHEN c.order_id IS NULL THEN 'missing' ELSE 'changed' END
+    FROM (SELECT DISTINCT o.id, f.key AS field, (f.value ->> 'version')::int AS version, f.value ->> 'digest' AS digest
+          FROM unnest(p_orders) AS o(id)
+          JOIN audit.events e ON e.tenant_id = p_tenant AND e.stream = 'order/' || o.id
+          CROSS JOIN LATERAL jsonb_each(nullif(e.body::jsonb #> '{snapshot,contacts}', 'null'::jsonb)) f) r
+    LEFT JOIN waybill.order_contacts c
+      ON c.tenant_id = p_tenant AND c.order_id = r.id AND c.field = r.field AND c.version = r.version
+    WHERE CASE WHEN c.order_id IS NULL
+          THEN NOT EXISTS (SELECT FROM audit.events x WHERE x.tenant_id = p_tenant AND x.stream = 'order/' || r.id
+                             AND x.version > r.version AND x.type = 'customer.erased')
+          ELSE audit.pii_digest(c.salt, c.field, c.value) <> r.digest END
+  $function$
+  GRANT EXECUTE TO waybill_audit
+
 FUNCTION waybill.order_snapshot OWNER waybill_owner
   -- An order as its events keep it: all that it is, with digests in the place of personal data.
   CREATE OR REPLACE FUNCTION waybill.order_snapshot(p_tenant bigint, p_order uuid)
@@ -1144,6 +1469,20 @@ FUNCTION waybill.refuse_change OWNER waybill_owner
   BEGIN
     RAISE EXCEPTION '% on %.% is refused: %', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0]
       USING ERRCODE = 'WB002';
+  END
+  $function$
+
+FUNCTION waybill.refuse_unless_audit OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.refuse_unless_audit()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    IF current_user <> 'waybill_audit' THEN
+      RAISE EXCEPTION '% on %.% is refused: %', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0] USING ERRCODE = 'WB002';
+    END IF;
+    RETURN NULL;
   END
   $function$
 

@@ -1,5 +1,6 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_PIPE } from '@nestjs/core';
+import { AuditLogModule } from './audit/index.js';
 import { createValidationPipe, ProblemFilter, ProblemPagesController } from './common/index.js';
 import type { ServiceConfig } from './config.js';
 import { DatabaseModule } from './database/index.js';
@@ -13,7 +14,7 @@ import { WorkflowModule } from './workflow/index.js';
 export class AppModule {
   /** @param extensions modules that a deployment adds, with guards and hooks for instance */
   static register(config: ServiceConfig, extensions: readonly Type<unknown>[]): DynamicModule {
-    const { database, databasePoolSize, idempotency, jwt, rateLimits } = config;
+    const { database, databasePoolSize, idempotency, jwt, rateLimits, audit } = config;
     return {
       module: AppModule,
       imports: [
@@ -22,6 +23,7 @@ export class AppModule {
         DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize }),
         IdentityModule.register({ jwt, rateLimits }),
         WorkflowModule,
+        AuditLogModule.register({ ...audit, sealerUrl: database.sealerUrl }),
         OrdersModule,
         ...extensions,
       ],

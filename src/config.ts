@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { JwtSettings, Quota, RateLimitSettings } from './identity/index.js';
 
 /** How the service runs. Everything that reads a setting reads it from here. */
@@ -27,6 +27,19 @@ export interface Config {
   rateLimits: RateLimitSettings;
   /** Origins whose pages may call this service from a browser. */
   corsOrigins: string[];
+  audit: AuditSettings;
+}
+
+/** How history is sealed. */
+export interface AuditSettings {
+  /** Key or file as given; null where the embedded default makes one, and elsewhere there is none. */
+  signingKey: { pem: string } | { file: string } | null;
+  /** First part of the name of each tenant's log. */
+  origin: string;
+  /** Folder that checkpoints are published to. */
+  checkpointDir: string;
+  /** Milliseconds between two sealings; null leaves sealing to another process. */
+  sealInterval: number | null;
 }
 
 /** Settings with the database found: given by address, or started. */
@@ -58,13 +71,14 @@ export class ConfigError extends Error {
  */
 export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
   const production = env.NODE_ENV === 'production';
+  const dataDir = resolve(text(env, 'WAYBILL_DATA_DIR', '.waybill'));
   const config: Config = {
     production,
     host: text(env, 'HOST', '127.0.0.1'),
     port: integer(env, 'PORT', 3000, 0, 65_535),
     trustProxy: trustProxy(env.TRUST_PROXY),
     logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'log'),
-    dataDir: resolve(text(env, 'WAYBILL_DATA_DIR', '.waybill')),
+    dataDir,
     database: addresses(env),
     databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 16, 1, 200),
     idempotency: {
@@ -75,6 +89,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     jwt: jwt(env, production),
     rateLimits: rateLimits(env.RATE_LIMIT),
     corsOrigins: origins(env.CORS_ORIGINS),
+    audit: auditSettings(env, dataDir),
   };
   if (production && config.killPoints) {
     throw new ConfigError('WAYBILL_KILL_POINTS is for fault tests; it must not be set in production.');
@@ -103,6 +118,34 @@ function addresses(env: NodeJS.ProcessEnv): DatabaseAddresses | null {
     );
   }
   return appUrl ? { appUrl, ownerUrl, sealerUrl } : null;
+}
+
+function auditSettings(env: NodeJS.ProcessEnv, dataDir: string): AuditSettings {
+  const { AUDIT_SIGNING_KEY: pem, AUDIT_SIGNING_KEY_FILE: file } = env;
+  if (pem && file) throw new ConfigError('AUDIT_SIGNING_KEY and AUDIT_SIGNING_KEY_FILE are both set. Set one of them.');
+  const origin = text(env, 'AUDIT_ORIGIN', 'waybill.localhost');
+  if (/[\s+\p{Cc}]/u.test(origin) || origin.endsWith('/')) {
+    throw new ConfigError(
+      'AUDIT_ORIGIN must be a name like audit.example.com/waybill, without spaces, + and a / at its end.',
+    );
+  }
+  return {
+    // A PEM in an environment file often has its line breaks written out.
+    signingKey: pem ? { pem: pem.replaceAll('\\n', '\n') } : file ? { file: resolve(file) } : null,
+    origin,
+    checkpointDir: resolve(text(env, 'AUDIT_CHECKPOINT_DIR', join(dataDir, 'checkpoints'))),
+    sealInterval: env.AUDIT_SEAL_INTERVAL === 'off' ? null : duration(env, 'AUDIT_SEAL_INTERVAL', '1s'),
+  };
+}
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/** Milliseconds of a text like 500ms, 1s, 5m, 24h. */
+function duration(env: NodeJS.ProcessEnv, name: string, otherwise: string): number {
+  const value = env[name] || otherwise;
+  const [, amount, unit] = /^([1-9]\d{0,5})(ms|s|m|h)$/.exec(value) ?? [];
+  if (amount) return Number(amount) * UNITS[unit as keyof typeof UNITS];
+  throw new ConfigError(`${name} must be a duration like 500ms, 1s, 5m or 24h, not "${value}".`);
 }
 
 function url(env: NodeJS.ProcessEnv, name: string): string | null {

@@ -2,11 +2,13 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
-import type { Config, DatabaseAddresses, ServiceConfig } from './config.js';
+import { originOf, readSigningKey, verifierKeyText } from './audit/index.js';
+import type { AuditSettings, Config, DatabaseAddresses, ServiceConfig } from './config.js';
 import { bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
 import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
 import { mountSwaggerUi } from './openapi.js';
+import { resolveSigningKey } from './signing-key.js';
 
 /** A running service with all that it started for itself. */
 export interface RunningService {
@@ -30,7 +32,12 @@ export async function serve(config: Config, log: (line: string) => void): Promis
       const applied = await migrate(database.ownerUrl);
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
     }
-    const resolved: ServiceConfig = { ...config, database };
+    const signingKey = await resolveSigningKey(config, log);
+    if (config.audit.sealInterval !== null && !(signingKey && database.sealerUrl))
+      log(
+        'This process seals no events: it needs AUDIT_SIGNING_KEY_FILE and SEALER_DATABASE_URL. Let another one do it.',
+      );
+    const resolved: ServiceConfig = { ...config, database, audit: { ...config.audit, signingKey } };
     const { app, baseUrl } = await listen(resolved);
     const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
     return {
@@ -77,6 +84,8 @@ interface DemoFile {
   baseUrl: string;
   tenants: DemoTenant[];
   database: { url: string; ownerUrl: string | null; superuserUrl: string };
+  /** What verifies the first tenant's exports, and where checkpoints are published. */
+  audit: { verificationKey: string | null; checkpointDir: string };
 }
 
 /**
@@ -85,7 +94,7 @@ interface DemoFile {
  * @returns the file
  */
 async function demoData(
-  { dataDir, database }: ServiceConfig,
+  { dataDir, database, audit }: ServiceConfig,
   embedded: EmbeddedServer,
   baseUrl: string,
 ): Promise<string> {
@@ -96,10 +105,18 @@ async function demoData(
     baseUrl,
     tenants,
     database: { url: database.appUrl, ownerUrl: database.ownerUrl, superuserUrl },
+    audit: {
+      verificationKey: verificationKey(audit, Number(tenants[0]?.id)),
+      checkpointDir: audit.checkpointDir,
+    },
   };
   await mkdir(dataDir, { recursive: true });
   await writeFile(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
   return file;
+}
+
+function verificationKey({ signingKey, origin }: AuditSettings, tenantId: number): string | null {
+  return signingKey && verifierKeyText(originOf(origin, tenantId), readSigningKey(signingKey).publicKey);
 }
 
 async function readDemoFile(file: string): Promise<DemoFile | null> {

@@ -15,6 +15,12 @@ export interface AuditEvent {
   format: number;
 }
 
+/** An event of a stream, with its place in the log and its signature (base64); null until it is sealed. */
+export interface StreamEvent extends AuditEvent {
+  logIndex: number | null;
+  signature: string | null;
+}
+
 /** What Waybill's trigger puts into a body. `snapshot` is the entity after the change. */
 export interface EventBody<Snapshot> {
   table: string;
@@ -31,8 +37,11 @@ const EVENT = `stream, version, event_id AS "eventId", type, actor,
 
 const PAGE: NamedStatement = {
   name: 'audit_stream_page',
-  text: `SELECT ${EVENT} FROM audit.events
-         WHERE tenant_id = $1 AND stream = $2 AND version > $3 ORDER BY version LIMIT $4`,
+  text: `SELECT e.*, l.leaf_index AS "logIndex", translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
+         FROM (SELECT ${EVENT} FROM audit.events
+               WHERE tenant_id = $1 AND stream = $2 AND version > $3 ORDER BY version LIMIT $4) e
+         LEFT JOIN audit.leaves l ON l.tenant_id = $1 AND l.stream = $2 AND l.version = e.version
+         ORDER BY e.version`,
 };
 
 const AT_VERSION: NamedStatement = {
@@ -52,8 +61,8 @@ const AT_TIME: NamedStatement = {
 @Injectable()
 export class EventReader {
   /** Events after a version, oldest first. */
-  page(tx: TenantTransaction, stream: string, afterVersion: number, limit: number): Promise<AuditEvent[]> {
-    return tx.rows<AuditEvent>(PAGE, [tx.context.tenantId, stream, afterVersion, limit]);
+  page(tx: TenantTransaction, stream: string, afterVersion: number, limit: number): Promise<StreamEvent[]> {
+    return tx.rows<StreamEvent>(PAGE, [tx.context.tenantId, stream, afterVersion, limit]);
   }
 
   async atVersion(tx: TenantTransaction, stream: string, version: number): Promise<AuditEvent | null> {

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
+import { addAuditCommand } from './audit/audit-command.js';
 import { addIdempotencyCommand } from './idempotency-command.js';
 import { redact } from '../http/index.js';
 import { addKeyCommand } from './key-command.js';
@@ -11,6 +12,7 @@ import { addUserCommand } from './user-command.js';
 const program = new Command('waybill').description('Order management: serve it, migrate it, look after it.');
 addServeCommand(program);
 addMigrateCommand(program);
+addAuditCommand(program);
 addIdempotencyCommand(program);
 addTenantCommand(program);
 addUserCommand(program);

@@ -18,6 +18,7 @@ export * from './problem.filter.js';
 export * from './public-route.js';
 export * from './request-id.js';
 export * from './send-problem.js';
+export * from './system-error.js';
 export * from './timestamp.js';
 export * from './uuid-param.pipe.js';
 export * from './validation.pipe.js';

@@ -3,5 +3,5 @@ export { type DemoTenant, makeDemoTenants } from './demo-tenants.js';
 export { IdentityModule, type IdentitySettings } from './identity.module.js';
 export type { Quota } from './rate-limiter.js';
 export type { RateLimitSettings } from './rate-limits.js';
-export { READERS, Roles, WRITERS } from './roles.decorator.js';
+export { AUDITORS, READERS, Roles, WRITERS } from './roles.decorator.js';
 export type { JwtSettings } from './tokens/token-verifier.js';

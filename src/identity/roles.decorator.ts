@@ -8,6 +8,8 @@ export const ROLES = ['viewer', 'operator', 'admin', 'auditor'] as const;
 export const READERS = ['viewer', 'operator', 'admin', 'auditor'] as const;
 /** Who may change orders. */
 export const WRITERS = ['operator', 'admin'] as const;
+/** Who may read the whole history, and start its verification. */
+export const AUDITORS = ['auditor', 'admin'] as const;
 
 /** The roles of which a caller needs one. Every route that isn't public has it. */
 export const Roles = (...roles: readonly string[]) => SetMetadata(ROUTE_ROLES, roles);

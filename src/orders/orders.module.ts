@@ -2,6 +2,8 @@ import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AuditModule } from '../audit/index.js';
 import { WorkflowModule } from '../workflow/index.js';
+import { CustomersController } from './customers.controller.js';
+import { ErasureService } from './erasure.service.js';
 import { OrderDetails, OrderStatusChange } from './order.entity.js';
 import { OrderList } from './order-list.js';
 import { OrdersController } from './orders.controller.js';
@@ -10,8 +12,8 @@ import { OrdersService } from './orders.service.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([OrderDetails, OrderStatusChange]), WorkflowModule, AuditModule],
-  controllers: [OrdersController],
-  providers: [OrdersService, OrderList, OrdersRepository],
+  controllers: [OrdersController, CustomersController],
+  providers: [OrdersService, OrderList, OrdersRepository, ErasureService],
   exports: [OrdersService],
 })
 export class OrdersModule {}

@@ -40,6 +40,15 @@ export interface OrderChanges {
   money?: { lines: readonly NewLine[]; totals: OrderTotals };
 }
 
+export interface CustomerErased {
+  /** Whether any order has this customer. */
+  known: boolean;
+  /** Orders that were erased. */
+  erased: number;
+  /** Whether some are left. */
+  remaining: boolean;
+}
+
 /** Every query on the tables of orders. */
 @Injectable()
 export class OrdersRepository {
@@ -155,6 +164,13 @@ export class OrdersRepository {
     return Object.fromEntries(rows.map(({ field, value }) => [field, value]));
   }
 
+  /** Erases the personal data of at most `limit` orders of a customer. */
+  async eraseCustomer(tx: TenantTransaction, customerRef: string, limit: number): Promise<CustomerErased> {
+    const [row] = await tx.rows<CustomerErased>(ERASE_CUSTOMER, [tx.context.tenantId, customerRef, limit]);
+    if (!row) throw new Error('erase_customer returned nothing');
+    return row;
+  }
+
   private async run(tx: TenantTransaction, statement: NamedStatement, values: unknown[]): Promise<OrderDetails | null> {
     try {
       const [order] = await tx.rows<OrderDetails>(statement, [tx.context.tenantId, ...values]);
@@ -169,6 +185,11 @@ const CONTACTS_AT: NamedStatement = {
   name: 'order_contacts_at',
   text: `SELECT c.field, c.value::jsonb AS value FROM unnest($3::text[], $4::int[]) AS w(field, version)
          JOIN waybill.order_contacts c ON c.tenant_id = $1 AND c.order_id = $2 AND c.field = w.field AND c.version = w.version`,
+};
+
+const ERASE_CUSTOMER: NamedStatement = {
+  name: 'erase_customer',
+  text: 'SELECT known, erased, remaining FROM waybill.erase_customer($1, $2, $3)',
 };
 
 const SALT_BYTES = 32;

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { type AuditEvent, type EventBody, EventReader } from '../audit/index.js';
+import { type EventBody, EventReader, type StreamEvent } from '../audit/index.js';
 import {
   createValidationPipe,
   DomainError,
@@ -138,7 +138,7 @@ export class OrdersService {
   }
 
   /** Events of the order after a version, oldest first. */
-  async eventsAfter(tx: TenantTransaction, id: string, version: number, limit: number): Promise<AuditEvent[]> {
+  async eventsAfter(tx: TenantTransaction, id: string, version: number, limit: number): Promise<StreamEvent[]> {
     const events = await this.events.page(tx, streamOf(id), version, limit);
     if (events.length === 0 && version === 0) throw new OrderNotFound();
     return events;

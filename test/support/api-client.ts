@@ -50,7 +50,7 @@ export class ApiClient {
       body: body === undefined ? undefined : isRaw ? (body as string) : JSON.stringify(body),
     });
     const text = await response.text();
-    const isJson = /json/.test(response.headers.get('content-type') ?? '');
+    const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
     return {
       status: response.status,
       headers: response.headers,

@@ -36,7 +36,7 @@ export async function startTestApp({
   const database = given ?? (await createTestDatabase());
   const [demo, other] = await makeDemoTenants(database.ownerUrl);
   if (!demo || !other) throw new Error('makeDemoTenants made fewer than two tenants');
-  const settings = { LOG_LEVEL: 'fatal', DATABASE_POOL_SIZE: '8', ...env };
+  const settings = { LOG_LEVEL: 'fatal', DATABASE_POOL_SIZE: '8', AUDIT_SEAL_INTERVAL: 'off', ...env };
   const { appUrl, ownerUrl, sealerUrl } = database;
   const config = { ...loadConfig(settings), database: { appUrl, ownerUrl, sealerUrl } };
   const app = await createApp(config, extensions);

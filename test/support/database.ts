@@ -30,6 +30,22 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   };
 }
 
+/** A copy of a database as it is now; whoever is connected to it is thrown out, and connects again. */
+export async function copyDatabase(source: TestDatabase): Promise<TestDatabase> {
+  const server = setting('WAYBILL_TEST_SUPERUSER_URL');
+  const passwords = JSON.parse(setting('WAYBILL_TEST_PASSWORDS')) as RolePasswords;
+  const name = `${source.name}_copy`;
+  await run(server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${source.name}'`);
+  await run(server, `CREATE DATABASE ${name} TEMPLATE ${source.name} OWNER waybill_owner STRATEGY file_copy`);
+  await grantDatabaseRights(server, name);
+  return {
+    name,
+    ...roleUrls(server, name, passwords),
+    superuserUrl: databaseUrl(server, name).href,
+    drop: () => run(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+  };
+}
+
 function setting(name: string): string {
   const value = process.env[name];
   if (value === undefined) throw new Error(`${name} is not set: only the Jest project "integration" has a database`);

@@ -1,5 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
-import type { AuditEvent } from '../event-reader.js';
+import type { StreamEvent } from '../event-reader.js';
+import type { SealedEvent } from '../log-reader.js';
 
 /** One event of an entity's stream, with what is needed to check its hash. */
 export class EventDto {
@@ -24,8 +25,21 @@ export class EventDto {
   @ApiProperty({ example: 1, description: 'Version of the hash format.' })
   format!: number;
 
-  static of(event: AuditEvent): EventDto {
+  @ApiProperty({
+    type: 'string',
+    nullable: true,
+    description: 'Ed25519 in base64, over "waybill-audit/sig/v1\\n" and eventHash; null until the event is sealed.',
+  })
+  signature!: string | null;
+  @ApiProperty({ type: 'integer', nullable: true, example: 41, description: 'Place in the log; null until sealed.' })
+  logIndex!: number | null;
+
+  static of(event: StreamEvent): EventDto {
     return Object.assign(new EventDto(), event);
+  }
+
+  static ofSealed({ index, occurredUs: _occurredUs, ...event }: SealedEvent): EventDto {
+    return Object.assign(new EventDto(), event, { logIndex: index });
   }
 }
 

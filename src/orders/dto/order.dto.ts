@@ -28,6 +28,11 @@ export class OrderLineDto {
   shippedQuantity!: number;
 }
 
+export class OrderCustomerDto extends CustomerBody {
+  @ApiPropertyOptional({ enum: [true], description: 'Set when the personal data of this version was erased.' })
+  erased?: true;
+}
+
 /** An order; amounts in minor units of its currency, times in UTC. */
 export class OrderDto {
   @ApiProperty({ format: 'uuid', example: '01935c1e-7b3a-7c1d-9f00-000000000001' })
@@ -54,8 +59,8 @@ export class OrderDto {
   shipping!: number;
   @ApiProperty(minorUnits(3582, 'subtotal − discount + tax + shipping'))
   total!: number;
-  @ApiProperty({ type: CustomerBody })
-  customer!: { ref: string; name?: string; email?: string; phone?: string };
+  @ApiProperty({ type: OrderCustomerDto })
+  customer!: OrderCustomerDto;
   @ApiProperty({ type: AddressBody, nullable: true })
   shippingAddress!: Record<string, string> | null;
   @ApiProperty({ type: AddressBody, nullable: true })
@@ -86,7 +91,8 @@ export class OrderDto {
       tax: order.tax,
       shipping: order.shipping,
       total: order.total,
-      customer: { ref: order.customerRef, ...contacts?.customer },
+      // An order never is without this group, even if it says nothing.
+      customer: { ref: order.customerRef, ...(contacts?.customer ?? { erased: true }) },
       shippingAddress: contacts?.shippingAddress ?? null,
       billingAddress: contacts?.billingAddress ?? null,
       lines: order.lines,

@@ -1,0 +1,80 @@
+import { type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { AuditController } from './audit.controller.js';
+import { AuditModule } from './audit.module.js';
+import { FeedService } from './feed.service.js';
+import { CheckpointDirectory } from './log/checkpoint-directory.js';
+import { LogGrowth } from './log/log-growth.js';
+import { PoolCloser } from './log/pool-closer.js';
+import { OVERDUE_INTERVALS, Sealer } from './log/sealer.js';
+import { SealerMetrics } from './log/sealer-metrics.js';
+import { sealerPool } from './log/sealer-pool.js';
+import { type SigningKeySource, SigningKeys } from './log/signing-keys.js';
+import { LogReader } from './log-reader.js';
+import { ProofsService } from './proofs.service.js';
+import { VerificationController } from './verification.controller.js';
+import { VerificationService } from './verification.service.js';
+import { Verifier } from './verify/verifier.js';
+
+export interface AuditLogSettings {
+  /** Address of `waybill_sealer`; null where this process neither seals nor verifies. */
+  sealerUrl: string | null;
+  signingKey: SigningKeySource | null;
+  /** First part of every log's name. */
+  origin: string;
+  checkpointDir: string;
+  /** Milliseconds between two sealings; null where another process seals. */
+  sealInterval: number | null;
+}
+
+/** An interval is a second where nobody here seals. */
+const DEFAULT_INTERVAL = 1000;
+
+/** The log over the events: sealer, checkpoints, proofs, feed, export, verification. */
+@Module({})
+export class AuditLogModule {
+  static register(settings: AuditLogSettings): DynamicModule {
+    return {
+      module: AuditLogModule,
+      imports: [AuditModule],
+      controllers: [AuditController, VerificationController],
+      providers: [LogGrowth, SealerMetrics, LogReader, ProofsService, FeedService, ...backgroundWork(settings)],
+      exports: [SealerMetrics],
+    };
+  }
+}
+
+function backgroundWork(settings: AuditLogSettings): Provider[] {
+  const { sealerUrl, signingKey, sealInterval, origin } = settings;
+  if (sealerUrl === null) return [{ provide: VerificationService, useFactory: () => new VerificationService(null) }];
+  const keys = signingKey && new SigningKeys(signingKey);
+  const directory = new CheckpointDirectory(settings.checkpointDir);
+  const providers: Provider[] = [
+    {
+      provide: PoolCloser,
+      useFactory: () => new PoolCloser(sealerPool(sealerUrl), sealerPool(sealerUrl, { isPatient: true })),
+    },
+    {
+      provide: VerificationService,
+      inject: [PoolCloser],
+      useFactory: ({ patientPool }: PoolCloser) =>
+        new VerificationService(
+          new Verifier({
+            pool: patientPool,
+            origin,
+            directory,
+            publicKeys: keys ? [keys.current.publicKey] : [],
+            overdueAfter: OVERDUE_INTERVALS * (sealInterval ?? DEFAULT_INTERVAL),
+          }),
+        ),
+    },
+  ];
+  if (keys && sealInterval !== null) {
+    providers.push({
+      provide: Sealer,
+      inject: [PoolCloser, LogGrowth, SealerMetrics],
+      useFactory: ({ pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
+        new Sealer({ pool, keys, origin, directory }, sealInterval, growth, metrics),
+    });
+  }
+  return providers;
+}

@@ -1,0 +1,140 @@
+import { ApiProperty, ApiPropertyOptional, type ApiPropertyOptions } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { EventDto } from './event.dto.js';
+
+export const MAX_FEED_PAGE = 500;
+export const DEFAULT_FEED_PAGE = 100;
+/** Longest that a feed request waits, in seconds. */
+export const MAX_WAIT = 30;
+const MAX_INDEX = Number.MAX_SAFE_INTEGER;
+
+export class FeedQuery {
+  @ApiPropertyOptional({
+    type: 'integer',
+    minimum: 0,
+    description:
+      'Log index of the last event that you have: `next` of the answer before. Without it from the beginning.',
+  })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(0)
+  @Max(MAX_INDEX)
+  after?: number;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: MAX_FEED_PAGE, default: DEFAULT_FEED_PAGE })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(MAX_FEED_PAGE)
+  limit?: number;
+
+  @ApiPropertyOptional({
+    type: 'integer',
+    minimum: 0,
+    maximum: MAX_WAIT,
+    default: 0,
+    description: 'Seconds to wait for an event when there is none yet.',
+  })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(0)
+  @Max(MAX_WAIT)
+  wait?: number;
+}
+
+export class InclusionQuery {
+  @ApiPropertyOptional({ type: 'integer', minimum: 0, description: 'Log index; or give stream and version.' })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(0)
+  @Max(MAX_INDEX)
+  index?: number;
+
+  @ApiPropertyOptional({ example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001' })
+  @IsOptional()
+  @Matches(/^[a-z][a-z0-9_-]{0,62}\/[A-Za-z0-9_-]{1,100}$/, {
+    message: 'stream must be a kind and an id, as in order/…',
+  })
+  stream?: string;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1 })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(MAX_INDEX)
+  version?: number;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'Size of a checkpoint; without it the latest one.' })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(MAX_INDEX)
+  size?: number;
+}
+
+export class ConsistencyQuery {
+  @ApiProperty({ type: 'integer', minimum: 1, description: 'Size of the checkpoint that you kept.' })
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(MAX_INDEX)
+  from!: number;
+
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'Size of a later one; without it the latest.' })
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  @Max(MAX_INDEX)
+  to?: number;
+}
+
+const HASHES: ApiPropertyOptions = {
+  type: [String],
+  example: ['e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
+  description: 'Hashes in hex, in the order of RFC 9162.',
+};
+
+export class FeedDto {
+  @ApiProperty({ type: [EventDto] })
+  data!: EventDto[];
+  @ApiProperty({
+    type: 'integer',
+    nullable: true,
+    description: '`after` of the next request; null when the log is empty.',
+  })
+  next!: number | null;
+}
+
+export class InclusionProofDto {
+  @ApiProperty({ type: 'integer', example: 41 })
+  index!: number;
+  @ApiProperty({ type: 'integer', example: 1000 })
+  size!: number;
+  @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256(0x00, preimage of the event, signature).' })
+  leafHash!: string;
+  @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'Root of the tree of that size, as its checkpoint has it.' })
+  root!: string;
+  @ApiProperty(HASHES)
+  proof!: string[];
+}
+
+export class ConsistencyProofDto {
+  @ApiProperty({ type: 'integer', example: 1000 })
+  from!: number;
+  @ApiProperty({ type: 'integer', example: 2000 })
+  to!: number;
+  @ApiProperty({ pattern: '^[0-9a-f]{64}$' })
+  fromRoot!: string;
+  @ApiProperty({ pattern: '^[0-9a-f]{64}$' })
+  toRoot!: string;
+  @ApiProperty(HASHES)
+  proof!: string[];
+}

@@ -1,0 +1,45 @@
+import { Injectable } from '@nestjs/common';
+import { type TransactionContext, TransactionRunner } from '../database/index.js';
+import { LogGrowth } from './log/log-growth.js';
+import { LogReader, type SealedEvent } from './log-reader.js';
+
+export interface FeedRequest {
+  /** Log index of the last event that is known; -1 for none. */
+  after: number;
+  limit: number;
+  /** Seconds. */
+  wait: number;
+}
+
+/** The feed of a tenant: its events in the log's order. */
+@Injectable()
+export class FeedService {
+  constructor(
+    private readonly transactions: TransactionRunner,
+    private readonly log: LogReader,
+    private readonly growth: LogGrowth,
+  ) {}
+
+  get isStopping(): boolean {
+    return this.growth.isStopping;
+  }
+
+  /**
+   * Events after one, as soon as there are some. Between two looks neither a connection nor a transaction is held.
+   *
+   * @param signal ends the waiting when the client is gone
+   */
+  async next(
+    context: TransactionContext,
+    { after, limit, wait }: FeedRequest,
+    signal: AbortSignal,
+  ): Promise<SealedEvent[]> {
+    const until = Date.now() + wait * 1000;
+    for (;;) {
+      const events = await this.transactions.run(context, 'read', (tx) => this.log.page(tx, after, limit));
+      const rest = until - Date.now();
+      if (events.length > 0 || rest <= 0 || signal.aborted || this.growth.isStopping) return events;
+      await this.growth.next(context.tenantId, rest, signal);
+    }
+  }
+}

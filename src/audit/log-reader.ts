@@ -1,0 +1,95 @@
+import { Injectable } from '@nestjs/common';
+import type { NamedStatement, TenantTransaction } from '../database/index.js';
+import { verifierKeyText } from './format/signed-note.js';
+import { LEAF_HASHES, NODE_HASHES } from './log/log-store.js';
+import { TreeReader } from './log/tree-reader.js';
+import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from './verify/export-format.js';
+
+/** A sealed event with its place in the log. */
+export interface SealedEvent extends ExportLine {
+  /** RFC 3339. */
+  occurredAt: string;
+}
+
+export interface LatestCheckpoint {
+  size: number;
+  note: string;
+}
+
+const PAGE: NamedStatement = {
+  name: 'audit_log_page',
+  text: `SELECT l.leaf_index AS index, e.stream, e.version, e.event_id AS "eventId", e.type, e.actor,
+           timestamptz 'epoch' + e.occurred_us * interval '1 microsecond' AS "occurredAt",
+           e.occurred_us AS "occurredUs", e.body, encode(e.prev_hash, 'hex') AS "prevHash",
+           encode(e.event_hash, 'hex') AS "eventHash", e.format, translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
+         FROM audit.leaves l
+         JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
+         WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`,
+};
+
+const LATEST: NamedStatement = {
+  name: 'audit_latest_checkpoint',
+  text: 'SELECT size, note FROM audit.checkpoints WHERE tenant_id = $1 ORDER BY size DESC LIMIT 1',
+};
+
+const LEAF_OF: NamedStatement = {
+  name: 'audit_leaf_of_event',
+  text: 'SELECT leaf_index AS index FROM audit.leaves WHERE tenant_id = $1 AND stream = $2 AND version = $3',
+};
+
+const LOG: NamedStatement = {
+  name: 'audit_log_and_first_key',
+  text: `SELECT l.origin, k.public_key AS "firstKey" FROM audit.logs l
+         JOIN audit.keys k ON k.tenant_id = $1 AND k.valid_from = 0 WHERE l.tenant_id = $1`,
+};
+
+/** Reads a tenant's log. */
+@Injectable()
+export class LogReader {
+  /** Events after a leaf, in the log's order: the feed, which no later commit can disturb. */
+  page(tx: TenantTransaction, afterIndex: number, limit: number): Promise<SealedEvent[]> {
+    return tx.rows<SealedEvent>(PAGE, [tx.context.tenantId, afterIndex, limit]);
+  }
+
+  async latestCheckpoint(tx: TenantTransaction): Promise<LatestCheckpoint | null> {
+    const [checkpoint] = await tx.rows<LatestCheckpoint>(LATEST, [tx.context.tenantId]);
+    return checkpoint ?? null;
+  }
+
+  async leafOf(tx: TenantTransaction, stream: string, version: number): Promise<number | null> {
+    const [leaf] = await tx.rows<{ index: number }>(LEAF_OF, [tx.context.tenantId, stream, version]);
+    return leaf?.index ?? null;
+  }
+
+  async leafHash(tx: TenantTransaction, index: number): Promise<Buffer | null> {
+    const [leaf] = await tx.rows<{ hash: Buffer }>(LEAF_HASHES, [tx.context.tenantId, index, index + 1]);
+    return leaf?.hash ?? null;
+  }
+
+  /** First line of an export; null when the tenant has no log yet. */
+  async exportHeader(tx: TenantTransaction): Promise<ExportHeader | null> {
+    const { tenantId } = tx.context;
+    const [log] = await tx.rows<{ origin: string; firstKey: Buffer }>(LOG, [tenantId]);
+    if (!log) return null;
+    const checkpoint = await this.latestCheckpoint(tx);
+    return {
+      export: EXPORT_FORMAT,
+      origin: log.origin,
+      tenantId,
+      size: checkpoint?.size ?? 0,
+      firstKey: verifierKeyText(log.origin, log.firstKey),
+      checkpoint: checkpoint?.note ?? null,
+    };
+  }
+
+  tree(tx: TenantTransaction): TreeReader {
+    const hashes = async (statement: NamedStatement, ...values: number[]): Promise<Buffer[]> => {
+      const rows = await tx.rows<{ hash: Buffer }>(statement, [tx.context.tenantId, ...values]);
+      return rows.map(({ hash }) => hash);
+    };
+    return new TreeReader({
+      leafHashes: (begin, end) => hashes(LEAF_HASHES, begin, end),
+      nodeHashes: (level, begin, end) => hashes(NODE_HASHES, level, begin, end),
+    });
+  }
+}

@@ -1,0 +1,40 @@
+import type { Pool } from 'pg';
+import { verifierKeyText } from '../format/signed-note.js';
+import { EXPORT_FORMAT, type ExportLine } from '../verify/export-format.js';
+import type { ExportSource } from '../verify/write-export.js';
+import { LogStore } from './log-store.js';
+import { inTransaction } from './sealer-pool.js';
+
+const PAGE = `
+  SELECT l.leaf_index AS index, e.stream, e.version, e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs",
+         e.body, encode(e.prev_hash, 'hex') AS "prevHash", encode(e.event_hash, 'hex') AS "eventHash", e.format,
+         translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
+  FROM audit.leaves l JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
+  WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`;
+
+/** A tenant's log up to its latest checkpoint, read as `waybill_sealer`; null when there is none. */
+export async function exportSource(pool: Pool, tenantId: number): Promise<ExportSource | null> {
+  const header = await inTransaction(pool, async (client) => {
+    const store = new LogStore(client, tenantId);
+    const [origin, [first], last] = [await store.origin(), await store.keys(), await store.lastCheckpoint()];
+    if (origin === null || !first) return null;
+    return {
+      export: EXPORT_FORMAT,
+      origin,
+      tenantId,
+      size: last?.size ?? 0,
+      firstKey: verifierKeyText(origin, first.publicKey),
+      checkpoint: last?.note ?? null,
+    } as const;
+  });
+  if (!header) return null;
+  const page = async (afterIndex: number, limit: number): Promise<ExportLine[]> => {
+    const { rows } = await pool.query<ExportLine>({
+      name: 'audit_export_page',
+      text: PAGE,
+      values: [tenantId, afterIndex, limit],
+    });
+    return rows;
+  };
+  return { header, page };
+}

@@ -1,0 +1,95 @@
+import { type BeforeApplicationShutdown, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import type { Pool } from 'pg';
+import { LogGrowth } from './log-growth.js';
+import { publishCheckpoint, sealBatch, type SealingTools } from './seal-batch.js';
+import { SealerMetrics } from './sealer-metrics.js';
+import { SealRefused } from './open-log.js';
+
+/** After this time nobody can say that the sealer is merely behind. */
+export const OVERDUE_INTERVALS = 10;
+
+/**
+ * Seals beside the requests: every interval it empties the queue, tenant by tenant. Any number of processes may do so at
+ * once; a tenant's log has one writer at a time.
+ */
+@Injectable()
+export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly logger = new Logger(Sealer.name);
+  private timer: NodeJS.Timeout | undefined;
+  private running: Promise<void> | undefined;
+  private isStopping = false;
+  /** What was said of a tenant last, so that a standing fault is logged once. */
+  private readonly said = new Map<number, string>();
+
+  constructor(
+    private readonly tools: SealingTools,
+    /** Milliseconds between two looks at the queue. */
+    private readonly interval: number,
+    private readonly growth: LogGrowth,
+    private readonly metrics: SealerMetrics,
+  ) {}
+
+  /** After a crash between commit and publication the last checkpoint is still to be published. */
+  async onApplicationBootstrap(): Promise<void> {
+    for (const tenantId of await tenantsWithLogs(this.tools.pool)) {
+      await this.guarded(tenantId, () => publishCheckpoint(this.tools, tenantId));
+    }
+    this.schedule();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.isStopping = true;
+    clearTimeout(this.timer);
+    await this.running;
+  }
+
+  /** Seals all that is queued now. */
+  async sealAll(): Promise<void> {
+    const backlog = await this.metrics.observe(this.tools.pool);
+    for (const { tenantId } of backlog) await this.guarded(tenantId, () => this.sealTenant(tenantId));
+    if (backlog.length > 0) await this.metrics.observe(this.tools.pool);
+  }
+
+  private async sealTenant(tenantId: number): Promise<void> {
+    let sealed: number | null = 1;
+    while (sealed && !this.isStopping) {
+      sealed = await sealBatch(this.tools, tenantId);
+      if (!sealed) break;
+      this.metrics.countSealed(sealed);
+      this.growth.announce(tenantId);
+      await publishCheckpoint(this.tools, tenantId);
+    }
+    this.said.delete(tenantId);
+    this.metrics.setRefused(tenantId, false);
+  }
+
+  /** One tenant's trouble must not keep the others waiting. */
+  private async guarded(tenantId: number, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      this.metrics.setRefused(tenantId, error instanceof SealRefused);
+      if (this.said.get(tenantId) === message) return;
+      this.said.set(tenantId, message);
+      this.logger.error(
+        `Sealing of tenant ${tenantId} stopped: ${message}`,
+        error instanceof Error ? error.stack : undefined,
+      );
+    }
+  }
+
+  private schedule(): void {
+    if (this.isStopping) return;
+    this.timer = setTimeout(() => {
+      this.running = this.sealAll()
+        .catch((error: Error) => this.logger.warn(`The queue of the audit log can't be read: ${error.message}`))
+        .finally(() => this.schedule());
+    }, this.interval);
+  }
+}
+
+export async function tenantsWithLogs(pool: Pool): Promise<number[]> {
+  const { rows } = await pool.query<{ id: number }>('SELECT tenant_id AS id FROM audit.logs ORDER BY tenant_id');
+  return rows.map(({ id }) => id);
+}

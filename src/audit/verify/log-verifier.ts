@@ -1,0 +1,200 @@
+import { verify } from 'node:crypto';
+import { type Checkpoint, parseCheckpoint } from '../format/checkpoint.js';
+import {
+  eventPreimage,
+  genesisHash,
+  type HashedEvent,
+  leafHash,
+  sha256,
+  signatureMessage,
+} from '../format/event-hash.js';
+import { CompactTree, type Subtree } from '../format/merkle.js';
+import { NoteError, type NoteVerifier, openNote, parseNote, UnknownSignerError } from '../format/signed-note.js';
+import { type Fault, FaultFound, type LogBreak, type VerificationResult, verdictOf } from './fault.js';
+import type { KeyChain } from './key-chain.js';
+import { type StreamEnd, StreamTable } from './stream-table.js';
+
+/** A sealed event as an export or the database shows it. */
+export interface Leaf {
+  index: number;
+  event: HashedEvent;
+  /** As stored beside the event. */
+  eventHash: Buffer;
+  signature: Buffer;
+  /** Where the verification begins in the middle: the end of the event's stream before it. */
+  before?: StreamEnd;
+}
+
+/** A checkpoint from outside or inside, to be compared with the tree when it has that size. */
+interface Expected extends Checkpoint {
+  note: string;
+  /** The log's last one must be met exactly; others belong to its past. */
+  isLast: boolean;
+}
+
+export interface LogVerifierOptions {
+  tenantId: number;
+  keys: KeyChain;
+  /** Keys of which one must be in the chain, known from outside. */
+  trusted: readonly NoteVerifier[];
+  checkSignatures?: boolean;
+  /** The tree of the leaves that were verified earlier. */
+  tree?: CompactTree;
+  onNode?: (node: Subtree, hash: Buffer) => void;
+}
+
+/**
+ * Checks the events of one log in the log's order, and remembers of each stream only its end. Throws `FaultFound` at the
+ * first fault.
+ */
+export class LogVerifier {
+  readonly streams = new StreamTable();
+  /** Kinds of entities that the events are about. */
+  readonly kinds = new Set<string>();
+  private readonly tree: CompactTree;
+  private readonly fromIndex: number;
+  private readonly breaks: LogBreak[] = [];
+  /** Sorted by size; those that were met are gone. */
+  private readonly expected: Expected[] = [];
+
+  constructor(private readonly options: LogVerifierOptions) {
+    this.tree = options.tree ?? new CompactTree();
+    this.fromIndex = this.tree.size;
+  }
+
+  get size(): number {
+    return this.tree.size;
+  }
+
+  /**
+   * @param note a checkpoint of at least the present size
+   * @param isLast whether it is the log's own last one, rather than one that somebody kept
+   */
+  expect(note: string, isLast: boolean): void {
+    const checkpoint = readUnverified(note);
+    if (checkpoint.origin !== this.options.keys.origin)
+      this.fail('UNKNOWN_KEY', `the checkpoint is of the log ${checkpoint.origin}, not of ${this.options.keys.origin}`);
+    if (checkpoint.size < this.size) throw new Error(`leaf ${checkpoint.size} is behind this verification`);
+    const place = this.expected.findIndex(({ size }) => size > checkpoint.size);
+    this.expected.splice(place === -1 ? this.expected.length : place, 0, { ...checkpoint, note, isLast });
+    this.compareExpected();
+  }
+
+  /** Checks the next leaf. @returns its hash */
+  add({ index, event, eventHash, signature, before }: Leaf): Buffer {
+    const { keys, checkSignatures = true, onNode } = this.options;
+    const at = { index, stream: event.stream, version: event.version };
+    if (index !== this.size) this.fail('GAP', `leaf ${this.size} is missing from the log`, { index: this.size });
+    const preimage = this.checkChain(event, eventHash, at, before);
+    if (checkSignatures && !verify(null, signatureMessage(eventHash), keys.current.publicKey, signature))
+      this.fail('BAD_SIGNATURE', "the signature isn't one by the key in force", at);
+    if (event.stream === `log/${event.tenantId}`) this.readLogEvent(event, index);
+    const leaf = leafHash(preimage, signature);
+    this.tree.append(leaf, onNode);
+    this.compareExpected();
+    return leaf;
+  }
+
+  /** Checks an event that isn't sealed yet; those of a stream follow its leaves. */
+  addUnsealed(event: HashedEvent, eventHash: Buffer, before?: StreamEnd): void {
+    this.checkChain(event, eventHash, { stream: event.stream, version: event.version }, before);
+  }
+
+  /** To be called when all leaves were added. */
+  finishLog(): void {
+    const beyond = this.expected.at(-1);
+    if (beyond) {
+      const aside = this.asideOf(beyond.note);
+      this.fail('SIZE_BELOW_CHECKPOINT', `the log has ${this.size} leaves, its checkpoint ${beyond.size}${aside}`);
+    }
+    const { keys, trusted } = this.options;
+    const isTrusted = keys.verifiers.some(({ rawPublicKey, name }) =>
+      trusted.some((known) => known.name === name && known.rawPublicKey.equals(rawPublicKey)),
+    );
+    if (this.size > 0 && !isTrusted)
+      this.fail('UNKNOWN_KEY', 'the log was sealed by keys that nobody here vouches for');
+  }
+
+  result(fault: Fault | null, unsealed: number): VerificationResult {
+    const { keys, tenantId, checkSignatures = true } = this.options;
+    return {
+      verdict: verdictOf(fault),
+      fault,
+      origin: keys.origin,
+      tenantId,
+      fromIndex: this.fromIndex,
+      size: this.size,
+      root: this.tree.root().toString('hex'),
+      streams: this.streams.size,
+      unsealed,
+      signaturesChecked: checkSignatures,
+      breaks: this.breaks,
+    };
+  }
+
+  private checkChain(event: HashedEvent, stored: Buffer, at: Partial<Fault>, before?: StreamEnd): Buffer {
+    const { stream, version } = event;
+    if (event.tenantId !== this.options.tenantId) this.fail('HASH_MISMATCH', 'the event is of another tenant', at);
+    const preimage = eventPreimage(event);
+    if (!sha256(preimage).equals(stored)) this.fail('HASH_MISMATCH', 'the event is not the one that was hashed', at);
+    const end = this.streams.get(stream) ?? before;
+    const last = end?.version ?? 0;
+    if (version > last + 1) this.fail('GAP', `version ${last + 1} of the stream is missing`, at);
+    if (version <= last) this.fail('FORK', 'this version of the stream was there already', at);
+    if (!event.prevHash.equals(end?.hash ?? genesisHash(event.tenantId, stream)))
+      this.fail('PREV_MISMATCH', 'the event follows another one than the one before it', at);
+    this.streams.set(stream, { version, hash: stored });
+    this.kinds.add(stream.slice(0, stream.indexOf('/')));
+    return preimage;
+  }
+
+  private readLogEvent({ type, body }: HashedEvent, index: number): void {
+    if (type === 'log.key-rotated') {
+      const fault = this.options.keys.rotate(body, index, this.tree.root());
+      if (fault) this.fail(fault.code, fault.detail, { index });
+    }
+    if (type === 'log.resumed') {
+      const { snapshot } = JSON.parse(body) as { snapshot: { abandoned: string } };
+      const { size } = readUnverified(snapshot.abandoned);
+      this.breaks.push({ index, abandonedSize: size, abandonedNote: snapshot.abandoned });
+    }
+  }
+
+  private compareExpected(): void {
+    while (this.expected[0]?.size === this.size) {
+      const { size, root, isLast, note } = this.expected.shift()!;
+      if (root.equals(this.tree.root())) this.checkNote(note, size);
+      else if (isLast) this.fail('ROOT_MISMATCH', `the ${size} leaves have another root than their checkpoint`);
+      else
+        this.fail(
+          'INCONSISTENT',
+          `the first ${size} leaves are not those of a checkpoint that was given${this.asideOf(note)}`,
+        );
+    }
+  }
+
+  private asideOf(note: string): string {
+    const broken = this.breaks.find(({ abandonedNote }) => abandonedNote === note);
+    return broken ? `; leaf ${broken.index} says that the log was restored to an older state` : '';
+  }
+
+  private checkNote(note: string, size: number): void {
+    if (this.options.checkSignatures === false) return;
+    try {
+      openNote(note, this.options.keys.signersOf(size));
+    } catch (error) {
+      if (!(error instanceof NoteError)) throw error;
+      const code = error instanceof UnknownSignerError ? 'UNKNOWN_KEY' : 'BAD_SIGNATURE';
+      this.fail(code, `the checkpoint of ${size} leaves: ${error.message}`);
+    }
+  }
+
+  private fail(code: Fault['code'], detail: string, at: Partial<Fault> = {}): never {
+    throw new FaultFound({ code, detail, ...at });
+  }
+}
+
+/** @throws NoteError, CheckpointError */
+export function readUnverified(note: string): Checkpoint {
+  return parseCheckpoint(parseNote(note).text);
+}

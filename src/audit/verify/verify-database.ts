@@ -1,0 +1,270 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Pool, PoolClient } from 'pg';
+import type { HashedEvent } from '../format/event-hash.js';
+import { CompactTree } from '../format/merkle.js';
+import { type NoteVerifier } from '../format/signed-note.js';
+import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
+import { LogStore } from '../log/log-store.js';
+import { inTransaction } from '../log/sealer-pool.js';
+import { isStored, STORED_LEVELS, TreeReader } from '../log/tree-reader.js';
+import { type Fault, FaultFound, type VerificationResult } from './fault.js';
+import { KeyChain } from './key-chain.js';
+import { LogVerifier, readUnverified } from './log-verifier.js';
+import { checkState } from './state-check.js';
+
+export interface DatabaseTrust {
+  /** Keys that the verifier knows from elsewhere. */
+  trusted: readonly NoteVerifier[];
+  /** Where checkpoints are published; the last one is compared. */
+  directory: CheckpointDirectory | null;
+  /** Notes that somebody kept. */
+  checkpoints?: readonly string[];
+  checkSignatures?: boolean;
+  /** Leaves out whether the entities are what their last events say. */
+  skipState?: boolean;
+  /** Checkpoint of an earlier verification: what it covers is not read again. */
+  since?: { size: number; root: Buffer };
+  /** Unsealed events older than this many milliseconds are overdue. */
+  overdueAfter: number;
+  /** How a log is called that was never sealed. */
+  defaultOrigin: string;
+}
+
+type Progress = (done: number, total: number) => void;
+
+/**
+ * Verifies everything that the database holds of one tenant's history, in one snapshot: log, tree, checkpoints, events that
+ * are not sealed yet, and whether the entities are what their last events say.
+ *
+ * @param pool connections of the role `waybill_sealer`
+ */
+export function verifyDatabase(
+  pool: Pool,
+  tenantId: number,
+  trust: DatabaseTrust,
+  onProgress: Progress = () => undefined,
+): Promise<VerificationResult> {
+  return inTransaction(
+    pool,
+    async (client) => new DatabaseVerification(client, tenantId, trust, onProgress).run(),
+    'REPEATABLE READ READ ONLY',
+  );
+}
+
+const FETCH = 1000;
+/** Events that are checked at one go: a few milliseconds. */
+const YIELD = 50;
+
+interface LeafRow {
+  index: number;
+  stream: string;
+  version: number;
+  signature: Buffer;
+  leafHash: Buffer;
+  eventId: string | null;
+  type: string;
+  actor: string;
+  occurredUs: number;
+  body: string;
+  prevHash: Buffer;
+  eventHash: Buffer;
+  format: number;
+  beforeHash: Buffer | null;
+}
+
+interface UnsealedRow extends Omit<LeafRow, 'index' | 'signature' | 'leafHash'> {
+  eventId: string;
+  isQueued: boolean;
+}
+
+const EVENT = `e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs", e.body,
+  e.prev_hash AS "prevHash", e.event_hash AS "eventHash", e.format`;
+
+class DatabaseVerification {
+  private readonly store: LogStore;
+  private computedNodes: { level: number; index: number; hash: Buffer }[] = [];
+
+  constructor(
+    private readonly client: PoolClient,
+    private readonly tenantId: number,
+    private readonly trust: DatabaseTrust,
+    private readonly onProgress: Progress,
+  ) {
+    this.store = new LogStore(client, tenantId);
+  }
+
+  async run(): Promise<VerificationResult> {
+    const origin = (await this.store.origin()) ?? this.trust.defaultOrigin;
+    const verifier = await this.begin(origin);
+    let unsealed = 0;
+    try {
+      await this.expectCheckpoints(verifier);
+      await this.readLeaves(verifier);
+      verifier.finishLog();
+      unsealed = await this.readUnsealed(verifier);
+      const fault = this.trust.skipState ? null : await checkState(this.client, this.tenantId, verifier.kinds);
+      return verifier.result(fault, unsealed);
+    } catch (error) {
+      if (error instanceof FaultFound) return verifier.result(error.fault, unsealed);
+      throw error;
+    }
+  }
+
+  private async begin(origin: string): Promise<LogVerifier> {
+    const { trusted, checkSignatures, since } = this.trust;
+    const from = since?.size ?? 0;
+    const keys = (await this.store.keys()).findLast(({ validFrom }) => validFrom <= from);
+    const anyKey = trusted[0]?.rawPublicKey ?? Buffer.alloc(32);
+    const chain = new KeyChain(origin, keys?.publicKey ?? anyKey, keys?.validFrom ?? 0);
+    const peaks = await new TreeReader(this.store).peaks(from);
+    const tree = new CompactTree(from, peaks);
+    return new LogVerifier({
+      tenantId: this.tenantId,
+      keys: chain,
+      trusted,
+      checkSignatures,
+      tree,
+      onNode: (node, hash) => {
+        if (isStored(node)) this.computedNodes.push({ ...node, hash });
+      },
+    });
+  }
+
+  /** The last one in the database, the published one, and those that were given. */
+  private async expectCheckpoints(verifier: LogVerifier): Promise<void> {
+    const { since, directory, checkpoints = [] } = this.trust;
+    const last = await this.store.lastCheckpoint();
+    const published = await directory?.read(this.tenantId);
+    const kept = [...checkpoints, ...(published && published !== last?.note ? [published] : [])];
+    const reader = new TreeReader(this.store);
+    if (since && !(await reader.root(since.size)).equals(since.root))
+      throw new FaultFound({
+        code: 'INCONSISTENT',
+        detail: `the first ${since.size} leaves changed since they were verified`,
+      });
+    for (const note of kept) {
+      const { size, root } = readUnverified(note);
+      if (size >= verifier.size) verifier.expect(note, false);
+      else if (!(await reader.root(size)).equals(root))
+        throw new FaultFound({
+          code: 'INCONSISTENT',
+          detail: `the first ${size} leaves are not those of a checkpoint that was given`,
+        });
+    }
+    if (last && last.size >= verifier.size) verifier.expect(last.note, true);
+  }
+
+  private async readLeaves(verifier: LogVerifier): Promise<void> {
+    const total = await this.store.size();
+    await this.client.query({
+      text: `
+        DECLARE audit_leaves NO SCROLL CURSOR FOR
+        SELECT l.leaf_index AS index, l.stream, l.version, l.signature, l.leaf_hash AS "leafHash", ${EVENT},
+               ${this.trust.since ? 'b.event_hash' : 'NULL::bytea'} AS "beforeHash"
+        FROM audit.leaves l
+        LEFT JOIN audit.events e ON e.tenant_id = l.tenant_id AND e.stream = l.stream AND e.version = l.version
+        ${this.trust.since ? 'LEFT JOIN audit.events b ON b.tenant_id = l.tenant_id AND b.stream = l.stream AND b.version = l.version - 1' : ''}
+        WHERE l.tenant_id = ${this.tenantId} AND l.leaf_index >= ${verifier.size} ORDER BY l.leaf_index`,
+    });
+    for (;;) {
+      const { rows } = await this.client.query<LeafRow>({
+        name: 'audit_fetch',
+        text: `FETCH ${FETCH} FROM audit_leaves`,
+      });
+      if (rows.length === 0) break;
+      const checkpoints = await this.checkpointsBetween(rows[0]!.index + 1, rows.at(-1)!.index + 1);
+      for (const [at, row] of rows.entries()) {
+        await this.checkLeaf(verifier, row, checkpoints);
+        // A service that verifies beside its requests must get to them.
+        if (at % YIELD === 0) await setImmediate();
+      }
+      await this.compareNodes();
+      this.onProgress(verifier.size, total);
+    }
+    await this.client.query('CLOSE audit_leaves');
+  }
+
+  private async checkLeaf(verifier: LogVerifier, row: LeafRow, checkpoints: Map<number, string>): Promise<void> {
+    const at = { index: row.index, stream: row.stream, version: row.version };
+    if (row.eventId === null) throw new FaultFound(await this.missing(row));
+    const checkpoint = checkpoints.get(row.index + 1);
+    if (checkpoint) verifier.expect(checkpoint, true);
+    const leaf = verifier.add({
+      index: row.index,
+      event: this.hashed({ ...row, eventId: row.eventId }),
+      eventHash: row.eventHash,
+      signature: row.signature,
+      before: row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined,
+    });
+    if (!leaf.equals(row.leafHash))
+      throw new FaultFound({ code: 'HASH_MISMATCH', detail: 'the leaf is not that of its event', ...at });
+  }
+
+  private hashed(row: UnsealedRow | (LeafRow & { eventId: string })): HashedEvent {
+    return { ...row, tenantId: this.tenantId };
+  }
+
+  private async missing({ index, stream, version }: LeafRow): Promise<Fault> {
+    const { rows } = await this.client.query('SELECT FROM audit.events WHERE tenant_id = $1 AND stream = $2 LIMIT 1', [
+      this.tenantId,
+      stream,
+    ]);
+    return rows.length === 0
+      ? { code: 'MISSING_STREAM', detail: 'all events of the stream are gone', index, stream, version }
+      : { code: 'GAP', detail: 'the event of this leaf is gone', index, stream, version };
+  }
+
+  private async checkpointsBetween(first: number, last: number): Promise<Map<number, string>> {
+    const { rows } = await this.client.query<{ size: number; note: string }>({
+      name: 'audit_checkpoints_between',
+      text: 'SELECT size, note FROM audit.checkpoints WHERE tenant_id = $1 AND size BETWEEN $2 AND $3',
+      values: [this.tenantId, first, last],
+    });
+    return new Map(rows.map(({ size, note }) => [size, note]));
+  }
+
+  /** The stored nodes make the proofs; they must be the ones that the leaves give. */
+  private async compareNodes(): Promise<void> {
+    const nodes = this.computedNodes;
+    this.computedNodes = [];
+    for (const { level, index, hash } of nodes) {
+      const [stored] = await this.store.nodeHashes(level, index, index + 1);
+      if (!stored?.equals(hash))
+        throw new FaultFound({
+          code: 'ROOT_MISMATCH',
+          detail: `node ${index} of level ${level / STORED_LEVELS} of the stored tree is not the root of its leaves`,
+        });
+    }
+  }
+
+  /** Events without a leaf: they must be queued, and not for long; hashes and chains hold for them as well. */
+  private async readUnsealed(verifier: LogVerifier): Promise<number> {
+    await this.client.query(`
+      DECLARE audit_unsealed NO SCROLL CURSOR FOR
+      SELECT e.stream, e.version, ${EVENT}, b.event_hash AS "beforeHash", q.tenant_id IS NOT NULL AS "isQueued"
+      FROM audit.events e
+      LEFT JOIN audit.leaves l ON l.tenant_id = e.tenant_id AND l.stream = e.stream AND l.version = e.version
+      LEFT JOIN audit.queue q ON q.tenant_id = e.tenant_id AND q.stream = e.stream AND q.version = e.version
+      LEFT JOIN audit.events b ON b.tenant_id = e.tenant_id AND b.stream = e.stream AND b.version = e.version - 1
+      WHERE e.tenant_id = ${this.tenantId} AND l.tenant_id IS NULL ORDER BY e.stream, e.version`);
+    const overdueBefore = (Date.now() - this.trust.overdueAfter) * 1000;
+    let count = 0;
+    for (;;) {
+      const { rows } = await this.client.query<UnsealedRow>({
+        name: 'audit_fetch_unsealed',
+        text: `FETCH ${FETCH} FROM audit_unsealed`,
+      });
+      if (rows.length === 0) return count;
+      for (const row of rows) {
+        const before = row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined;
+        verifier.addUnsealed(this.hashed(row), row.eventHash, this.trust.since ? before : undefined);
+        const at = { stream: row.stream, version: row.version };
+        if (!row.isQueued)
+          throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued', ...at });
+        if (row.occurredUs < overdueBefore)
+          throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event waits too long to be sealed', ...at });
+        count += 1;
+      }
+    }
+  }
+}

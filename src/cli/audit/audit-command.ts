@@ -1,0 +1,62 @@
+import { createWriteStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Command } from 'commander';
+import { exportSource, inTransaction, LogStore, readUnverified, resumeLog, writeExport } from '../../audit/index.js';
+import { addKeyCommands } from './key-commands.js';
+import { addVerifyCommand } from './verify-command.js';
+import { readTenant, sealingTools, tenantOf, withAuditTools } from './audit-tools.js';
+
+export function addAuditCommand(program: Command): void {
+  const audit = program.command('audit').description('The audit log: verify, export, checkpoints, keys');
+  addVerifyCommand(audit);
+  audit
+    .command('export')
+    .description("Write a tenant's log up to its latest checkpoint, for offline verification")
+    .requiredOption('--tenant <id>', 'the tenant', readTenant)
+    .option('--output <file>', 'where to; standard output without it')
+    .action(writeLog);
+  audit
+    .command('checkpoint')
+    .description("Print a tenant's latest checkpoint, a signed note to keep elsewhere")
+    .requiredOption('--tenant <id>', 'the tenant', readTenant)
+    .action(printCheckpoint);
+  addKeyCommands(audit);
+  audit
+    .command('resume')
+    .description('Let a log go on after a legitimate restore; the break is logged, and every verification reports it')
+    .requiredOption('--from-checkpoint <file>', 'the published checkpoint that the log no longer meets')
+    .action(resume);
+}
+
+function writeLog({ tenant, output }: { tenant: number; output?: string }): Promise<void> {
+  return withAuditTools(async ({ pool }) => {
+    const source = await exportSource(pool, tenant);
+    if (!source) throw new Error(`Tenant ${tenant} has no log yet.`);
+    const lines = Readable.from(writeExport(source), { objectMode: false });
+    // Standard output stays open: it isn't ours to close.
+    if (output === undefined) await pipeline(lines, process.stdout, { end: false });
+    else await pipeline(lines, createWriteStream(output, { mode: 0o600 }));
+  });
+}
+
+function printCheckpoint({ tenant }: { tenant: number }): Promise<void> {
+  return withAuditTools(async ({ pool }) => {
+    const last = await inTransaction(pool, (client) => new LogStore(client, tenant).lastCheckpoint());
+    if (!last) throw new Error(`Nothing of tenant ${tenant} has been sealed yet.`);
+    process.stdout.write(last.note);
+  });
+}
+
+function resume({ fromCheckpoint }: { fromCheckpoint: string }): Promise<void> {
+  return withAuditTools(async (tools) => {
+    const note = await readFile(fromCheckpoint, 'utf8');
+    const { origin } = readUnverified(note);
+    const tenantId = tenantOf(origin, tools.settings.origin);
+    if (tenantId === undefined)
+      throw new Error(`The checkpoint is of the log ${origin}, which AUDIT_ORIGIN doesn't know.`);
+    const size = await resumeLog(sealingTools(tools), tenantId, note);
+    console.log(`${origin} goes on from ${size} events. The break is logged as leaf ${size}.`);
+  });
+}

@@ -1,0 +1,73 @@
+import type { Pool } from 'pg';
+import {
+  CheckpointDirectory,
+  originOf,
+  OVERDUE_INTERVALS,
+  readSigningKey,
+  type SealingTools,
+  sealerPool,
+  SigningKeys,
+  type SigningKeySource,
+  Verifier,
+} from '../../audit/index.js';
+import { type AuditSettings, type Config, loadConfig } from '../../config.js';
+import { resolveSigningKey } from '../../signing-key.js';
+import { withDatabase } from '../database-address.js';
+
+/** What the audit commands work with. */
+export interface AuditTools {
+  config: Config;
+  settings: AuditSettings;
+  pool: Pool;
+  key: SigningKeySource | null;
+  directory: CheckpointDirectory;
+}
+
+/** Runs a command's work with connections of `waybill_sealer`, which reads all tenants. */
+export async function withAuditTools<T>(work: (tools: AuditTools) => Promise<T>): Promise<T> {
+  const config = loadConfig();
+  return withDatabase(async ({ sealerUrl }) => {
+    if (!sealerUrl) throw new Error('SEALER_DATABASE_URL is not set. Set it to the address of waybill_sealer.');
+    const key = await resolveSigningKey(config, (line) => console.error(line));
+    const pool = sealerPool(sealerUrl, { isPatient: true });
+    const settings = config.audit;
+    try {
+      return await work({ config, settings, pool, key, directory: new CheckpointDirectory(settings.checkpointDir) });
+    } finally {
+      await pool.end();
+    }
+  });
+}
+
+/** @throws Error when there is no signing key */
+export function sealingTools({ pool, key, settings, directory }: AuditTools): SealingTools {
+  if (!key) throw new Error('AUDIT_SIGNING_KEY_FILE is not set. Set it to the PEM file of the key in force.');
+  return { pool, keys: new SigningKeys(key), origin: settings.origin, directory };
+}
+
+export function verifierFor({ pool, key, settings, directory }: AuditTools): Verifier {
+  return new Verifier({
+    pool,
+    origin: settings.origin,
+    directory,
+    publicKeys: key ? [readSigningKey(key).publicKey] : [],
+    overdueAfter: OVERDUE_INTERVALS * (settings.sealInterval ?? 1000),
+  });
+}
+
+export async function allTenants(pool: Pool): Promise<number[]> {
+  const { rows } = await pool.query<{ id: number }>('SELECT id FROM waybill.tenants ORDER BY id');
+  return rows.map(({ id }) => id);
+}
+
+/** The tenant of a log, as its name says; undefined when it isn't one of this service's. */
+export function tenantOf(origin: string, base: string): number | undefined {
+  const tenant = Number(origin.slice(base.length + 1));
+  return Number.isSafeInteger(tenant) && origin === originOf(base, tenant) ? tenant : undefined;
+}
+
+/** For commander: a tenant's id. */
+export function readTenant(text: string): number {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new Error(`--tenant must be the id of a tenant, not "${text}"`);
+  return Number(text);
+}

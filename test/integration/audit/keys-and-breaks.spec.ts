@@ -1,0 +1,114 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { parseSigningKey, generateSigningKey } from '../../../src/audit/format/signing-key.js';
+import { verifierOf } from '../../../src/audit/format/signed-note.js';
+import { resumeLog } from '../../../src/audit/log/resume-log.js';
+import { rotateKey } from '../../../src/audit/log/rotate-key.js';
+import { SigningKeys } from '../../../src/audit/log/signing-keys.js';
+import { startTestApp, type TestApp } from '../../support/app.js';
+import { type Sealing, startSealing } from '../../support/audit.js';
+import { orderBody } from '../../support/builders.js';
+
+describe('keys and breaks of a log', () => {
+  let service: TestApp;
+  let sealing: Sealing;
+  beforeEach(async () => {
+    service = await startTestApp();
+    sealing = await startSealing(service.database);
+  });
+  afterEach(async () => {
+    await sealing.close();
+    await service.close();
+  });
+
+  const place = async (count: number): Promise<void> => {
+    for (let placed = 0; placed < count; placed += 1) await service.as('operator').post('/v1/orders', orderBody());
+    await sealing.seal();
+  };
+  const rotate = async () => {
+    const pem = generateSigningKey();
+    const next = parseSigningKey(pem);
+    await rotateKey(sealing.tools, 1, next);
+    const old = sealing.tools.keys;
+    sealing.tools.keys = new SigningKeys({ pem });
+    return { old, next };
+  };
+
+  it('fault 30: after two rotations everything verifies, with any of the three keys', async () => {
+    await place(3);
+    const first = sealing.tools.keys.current.publicKey;
+    const { next: second } = await rotate();
+    await place(3);
+    const { next: third } = await rotate();
+    await place(3);
+    for (const key of [first, second.publicKey, third.publicKey]) {
+      const result = await sealing.verify({ trusted: [verifierOf('audit.test/1', key)] });
+      expect(result).toMatchObject({ verdict: 'intact', size: 11 });
+    }
+    const stranger = parseSigningKey(generateSigningKey()).publicKey;
+    expect(await sealing.verify({ trusted: [verifierOf('audit.test/1', stranger)] })).toMatchObject({
+      verdict: 'unverifiable',
+      fault: { code: 'UNKNOWN_KEY' },
+    });
+  });
+
+  it('refuses to go on with a key that was given up, and takes up none twice', async () => {
+    await place(1);
+    const { old } = await rotate();
+    sealing.tools.keys = old;
+    await expect(place(1)).rejects.toThrow('sealed with another key');
+    await expect(rotateKey(sealing.tools, 1, old.current)).rejects.toThrow('never taken again');
+  });
+
+  it('a rotation that was interrupted may run again: logs that have the key are left alone', async () => {
+    await place(1);
+    const { next } = await rotate();
+    expect(await rotateKey(sealing.tools, 1, next)).toBe(false);
+  });
+
+  it('refuses to seal a restored database until a break is logged, which every verification reports', async () => {
+    await place(2);
+    const early = (await sealing.directory.read(1)) ?? '';
+    await cutLogTo(0);
+    await expect(sealing.seal()).rejects.toThrow('fewer than the 2 published');
+    await expect(resumeLog(sealing.tools, 1, early.replace('audit', 'audio'))).rejects.toThrow();
+
+    expect(await resumeLog(sealing.tools, 1, early)).toBe(0);
+    await place(3);
+    const result = await sealing.verify();
+    expect(result).toMatchObject({ verdict: 'intact', breaks: [{ index: 0, abandonedSize: 2, abandonedNote: early }] });
+    // Whoever kept the checkpoint sees that what it covered is gone.
+    expect(await sealing.verify({ checkpoints: [early] })).toMatchObject({
+      verdict: 'tampered',
+      fault: { code: 'INCONSISTENT', detail: expect.stringContaining('leaf 0 says that the log was restored') },
+    });
+    await expect(resumeLog(sealing.tools, 1, (await sealing.directory.read(1)) ?? '')).rejects.toThrow(
+      'nothing to resume',
+    );
+  });
+
+  it('a crash between the commit of a break and its publication is made good by the next sealing', async () => {
+    await place(1);
+    await place(1);
+    const early = (await sealing.directory.read(1)) ?? '';
+    await cutLogTo(1);
+    const { directory } = sealing.tools;
+    await resumeLog({ ...sealing.tools, directory: null }, 1, early);
+    expect(await directory?.read(1)).toBe(early);
+    await place(1);
+    expect(await directory?.read(1)).toMatch(/^audit\.test\/1\n3\n/);
+    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', breaks: [{ index: 1 }] });
+  });
+
+  /** As after the restore of an older dump: what came later was never there. */
+  async function cutLogTo(size: number): Promise<void> {
+    await sealing.tamper(`
+      CREATE TEMP TABLE late AS SELECT stream FROM audit.leaves WHERE leaf_index >= ${size};
+      DELETE FROM audit.leaves WHERE leaf_index >= ${size};
+      DELETE FROM audit.checkpoints WHERE size > ${size};
+      DELETE FROM audit.events WHERE stream IN (SELECT stream FROM late);
+      DELETE FROM waybill.order_contacts WHERE 'order/' || order_id IN (SELECT stream FROM late);
+      DELETE FROM waybill.order_lines WHERE 'order/' || order_id IN (SELECT stream FROM late);
+      DELETE FROM waybill.orders WHERE 'order/' || id IN (SELECT stream FROM late);
+      DROP TABLE late`);
+  }
+});

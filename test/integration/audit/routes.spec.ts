@@ -1,0 +1,256 @@
+import { request } from 'node:http';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { parseCheckpoint } from '../../../src/audit/format/checkpoint.js';
+import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
+import { generateSigningKey, parseSigningKey } from '../../../src/audit/format/signing-key.js';
+import { openNote, verifierOf } from '../../../src/audit/format/signed-note.js';
+import { LogGrowth } from '../../../src/audit/log/log-growth.js';
+import { verifyExport } from '../../../src/audit/verify/verify-export.js';
+import { startTestApp, type TestApp } from '../../support/app.js';
+import { eventually, sealerSettings, startSealing } from '../../support/audit.js';
+import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';
+
+interface Event {
+  stream: string;
+  version: number;
+  eventHash: string;
+  signature: string | null;
+  logIndex: number | null;
+}
+interface Feed {
+  data: Event[];
+  next: number | null;
+}
+
+describe('the routes of the audit log', () => {
+  const pem = generateSigningKey();
+  const key = verifierOf('audit.test/1', parseSigningKey(pem).publicKey);
+  let service: TestApp;
+  beforeAll(async () => {
+    service = await startTestApp({ env: await sealerSettings(pem) });
+  });
+  afterAll(() => service.close());
+
+  const place = async (): Promise<Order> => (await service.as('operator').post<Order>('/v1/orders', orderBody())).body;
+  const feed = async (query = ''): Promise<Feed> =>
+    (await service.as('auditor').get<Feed>(`/v1/audit/events${query}`)).body;
+  /** Waits until the log holds so many events. */
+  const sealed = (count: number) =>
+    eventually(
+      async () =>
+        (await feed(`?after=${count - 1}`)).data.length === 0 && (await feed(`?limit=500`)).data.length >= count,
+    );
+  const hex = (text: string): Buffer => Buffer.from(text, 'hex');
+
+  it('are for auditors and administrators', async () => {
+    for (const path of [
+      'events',
+      'checkpoints/latest',
+      'proofs/inclusion',
+      'proofs/consistency',
+      'verification',
+      'export',
+    ]) {
+      for (const role of ['viewer', 'operator']) {
+        const answer = await service.as(role).get<ProblemAnswer>(`/v1/audit/${path}`);
+        expect(answer.body).toMatchObject({ status: 403, code: 'role-required', roles: ['auditor', 'admin'] });
+      }
+    }
+    expect((await service.as('viewer').post('/v1/audit/verification', undefined)).status).toBe(403);
+  });
+
+  it('say so when nothing was sealed yet', async () => {
+    const other = service.asOther('auditor');
+    for (const path of [
+      'checkpoints/latest',
+      'proofs/inclusion?index=0',
+      'proofs/consistency?from=1',
+      'verification',
+      'export',
+    ])
+      expect((await other.get(`/v1/audit/${path}`)).body).toMatchObject({ code: 'not-found' });
+    expect((await other.get<Feed>('/v1/audit/events')).body).toEqual({ data: [], next: null });
+  });
+
+  it("show an order's events with signature and place in the log, null until they are sealed", async () => {
+    const { id, eventHash } = await place();
+    const [event] = await eventually(async () => {
+      const { data } = (await service.as('viewer').get<Feed>(`/v1/orders/${id}/events`)).body;
+      if (data[0]?.logIndex === null) expect(data[0]).toMatchObject({ signature: null });
+      return typeof data[0]?.logIndex === 'number' && data;
+    });
+    expect(event).toMatchObject({ eventHash, version: 1 });
+    expect(Buffer.from(event?.signature ?? '', 'base64')).toHaveLength(64);
+  });
+
+  it('feed every event once, in an order without gaps, page by page', async () => {
+    for (let count = 0; count < 9; count += 1) await place();
+    await sealed(10);
+    const seen: Event[] = [];
+    for (let page = await feed('?limit=3'); page.data.length > 0; page = await feed(`?limit=3&after=${page.next}`))
+      seen.push(...page.data);
+    expect(seen.map(({ logIndex }) => logIndex)).toEqual(seen.map((_, at) => at));
+    expect(new Set(seen.map(({ stream }) => stream)).size).toBe(seen.length);
+  });
+
+  it('answer a waiting reader as soon as there is something', async () => {
+    const { next } = await feed('?limit=500');
+    const started = Date.now();
+    const waiting = feed(`?after=${next}&wait=20`);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const { id } = await place();
+    expect((await waiting).data[0]).toMatchObject({ stream: `order/${id}`, logIndex: (next ?? 0) + 1 });
+    expect(Date.now() - started).toBeLessThan(5000);
+  });
+
+  it('answer an empty list when the waiting was in vain', async () => {
+    const { next } = await feed('?limit=500');
+    const started = Date.now();
+    expect(await feed(`?after=${next}&wait=1`)).toEqual({ data: [], next });
+    expect(Date.now() - started).toBeGreaterThanOrEqual(1000);
+  });
+
+  it('hold no connection for those who wait: many more of them than the pool has, and others are still served', async () => {
+    const { next } = await feed('?limit=500');
+    const waiting = Array.from({ length: 40 }, () => feed(`?after=${next}&wait=15`));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const { id } = await place();
+    for (const { data } of await Promise.all(waiting)) expect(data[0]?.stream).toBe(`order/${id}`);
+  });
+
+  it('forget a waiting reader whose client is gone', async () => {
+    const { next } = await feed('?limit=500');
+    const url = new URL(`/v1/audit/events?after=${next}&wait=30`, service.baseUrl);
+    const abandoned = request(url, { headers: { authorization: `Bearer ${service.as('auditor').apiKey}` } });
+    abandoned.once('error', () => undefined);
+    abandoned.end();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    abandoned.destroy();
+    const growth = service.app.get(LogGrowth);
+    await eventually(() => Promise.resolve(growth.waiters === 0), 2000);
+  });
+
+  it('give the checkpoint as a signed note in plain text', async () => {
+    const answer = await service.as('auditor').get('/v1/audit/checkpoints/latest');
+    expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    const { size } = parseCheckpoint(openNote(answer.text, [key]).text);
+    expect(size).toBeGreaterThan(10);
+  });
+
+  it('prove that the receipt of a write is in the log', async () => {
+    const order = await place();
+    const proof = await eventually(async () => {
+      const answer = await service
+        .as('auditor')
+        .get<{ index: number; size: number; leafHash: string; root: string; proof: string[] }>(
+          `/v1/audit/proofs/inclusion?stream=order/${order.id}&version=1`,
+        );
+      return answer.status === 200 && answer.body;
+    });
+    const { root, size } = parseCheckpoint(
+      openNote((await service.as('auditor').get('/v1/audit/checkpoints/latest')).text, [key]).text,
+    );
+    expect(proof).toMatchObject({ size, root: root.toString('hex') });
+    const [event] = (await feed(`?after=${proof.index - 1}&limit=1`)).data;
+    expect(event?.eventHash).toBe(order.eventHash);
+    const siblings = proof.proof.map(hex);
+    expect(verifyInclusion(hex(proof.leafHash), proof.index, size, siblings, root)).toBe(true);
+    expect(verifyInclusion(hex(proof.leafHash), proof.index - 1, size, siblings, root)).toBe(false);
+  });
+
+  it('prove that a later checkpoint contains an earlier one', async () => {
+    const before = parseCheckpoint(
+      openNote((await service.as('auditor').get('/v1/audit/checkpoints/latest')).text, [key]).text,
+    );
+    await place();
+    await sealed(before.size + 1);
+    const { body } = await service
+      .as('auditor')
+      .get<{ to: number; toRoot: string; proof: string[] }>(`/v1/audit/proofs/consistency?from=${before.size}`);
+    expect(verifyConsistency(before.size, before.root, body.to, hex(body.toRoot), body.proof.map(hex))).toBe(true);
+  });
+
+  it.each([
+    ['proofs/inclusion', 400, 'invalid-parameter'],
+    ['proofs/inclusion?index=0&stream=order/1&version=1', 400, 'invalid-parameter'],
+    ['proofs/inclusion?stream=order/1', 400, 'invalid-parameter'],
+    ['proofs/inclusion?index=100000', 400, 'invalid-parameter'],
+    ['proofs/inclusion?index=0&size=100000', 400, 'invalid-parameter'],
+    ['proofs/inclusion?index=5&size=5', 400, 'invalid-parameter'],
+    ['proofs/inclusion?stream=order/none&version=1', 404, 'not-found'],
+    ['proofs/consistency', 400, 'invalid-parameter'],
+    ['proofs/consistency?from=0', 400, 'invalid-parameter'],
+    ['proofs/consistency?from=5&to=4', 400, 'invalid-parameter'],
+    ['proofs/consistency?from=1&to=100000', 400, 'invalid-parameter'],
+    ['events?after=-1', 400, 'invalid-parameter'],
+    ['events?wait=31', 400, 'invalid-parameter'],
+    ['events?limit=501', 400, 'invalid-parameter'],
+    ['events?since=1', 400, 'unknown-parameter'],
+  ])('refuse %s with %i', async (path, status, code) => {
+    expect((await service.as('auditor').get<ProblemAnswer>(`/v1/audit/${path}`)).body).toMatchObject({ status, code });
+  });
+
+  it('export a log that anybody with the public key can verify', async () => {
+    const answer = await service.as('admin').get('/v1/audit/export');
+    expect(answer.headers.get('content-type')).toBe('application/x-ndjson');
+    const result = await verifyExport(chunksOf(answer.text), { trusted: [key] });
+    const { size } = parseCheckpoint(
+      openNote((await service.as('auditor').get('/v1/audit/checkpoints/latest')).text, [key]).text,
+    );
+    expect(result).toMatchObject({ verdict: 'intact', fault: null, size, tenantId: 1 });
+    expect(answer.text.split('\n')).toHaveLength(size + 2);
+  });
+
+  it('verify the whole history on demand, and keep the result', async () => {
+    const started = await service.as('auditor').post<{ id: string }>('/v1/audit/verification', undefined);
+    expect(started.status).toBe(202);
+    const result = await eventually(async () => {
+      const { body } = await service
+        .as('auditor')
+        .get<{ id: string; verdict: string; fault: null; size: number }>('/v1/audit/verification');
+      return body.id === started.body.id && body;
+    });
+    expect(result).toMatchObject({ verdict: 'intact', fault: null, signaturesChecked: true, breaks: [], fromIndex: 0 });
+    expect(result.size).toBeGreaterThan(10);
+  });
+
+  it("show nothing of another tenant's log", async () => {
+    expect((await service.asOther('auditor').get<Feed>('/v1/audit/events')).body.data).toEqual([]);
+    const { body } = await service.asOther('operator').post<Order>('/v1/orders', orderBody());
+    const [event] = await eventually(async () => {
+      const { data } = (await service.asOther('auditor').get<Feed>('/v1/audit/events')).body;
+      return data.length > 0 && data;
+    });
+    expect(event).toMatchObject({ stream: `order/${body.id}`, logIndex: 0 });
+  });
+});
+
+describe('a service that stops', () => {
+  it('answers those who wait for the feed, and does not wait for them', async () => {
+    const service = await startTestApp({ env: await sealerSettings() });
+    const waiting = service.as('auditor').get<Feed>('/v1/audit/events?wait=30');
+    await eventually(() => Promise.resolve(service.app.get(LogGrowth).waiters === 1));
+    const started = Date.now();
+    await service.close();
+    expect((await waiting).body).toEqual({ data: [], next: null });
+    expect(Date.now() - started).toBeLessThan(5000);
+  });
+
+  it('finishes the batch that it is sealing', async () => {
+    const service = await startTestApp({ env: await sealerSettings() });
+    for (let count = 0; count < 20; count += 1) await service.as('operator').post('/v1/orders', orderBody());
+    await service.app.close();
+    const sealing = await startSealing(service.database);
+    const [row] = await sealing.sql<{ same: boolean }>(
+      'SELECT (SELECT count(*) FROM audit.leaves) + (SELECT count(*) FROM audit.queue) = (SELECT count(*) FROM audit.events) AS same',
+    );
+    expect(row?.same).toBe(true);
+    await sealing.close();
+    await service.database.drop();
+  });
+});
+
+function chunksOf(text: string): AsyncIterable<Buffer> {
+  return Readable.from([Buffer.from(text)]);
+}

@@ -1,0 +1,186 @@
+import { createRequire } from 'node:module';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Client } from 'pg';
+import { eventPreimage } from '../../../src/audit/format/event-hash.js';
+import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
+import { exportSource } from '../../../src/audit/log/export-source.js';
+import { LogStore } from '../../../src/audit/log/log-store.js';
+import { openCheckpoint } from '../../../src/audit/log/open-log.js';
+import { inTransaction } from '../../../src/audit/log/sealer-pool.js';
+import { TreeReader } from '../../../src/audit/log/tree-reader.js';
+import { type ExportLine, leafOf } from '../../../src/audit/verify/export-format.js';
+import { verifyExport } from '../../../src/audit/verify/verify-export.js';
+import { writeExport } from '../../../src/audit/verify/write-export.js';
+import { startTestApp, type TestApp } from '../../support/app.js';
+import { type Sealing, startSealing } from '../../support/audit.js';
+import { orderBody } from '../../support/builders.js';
+import { generateEvents } from '../../support/generate-events.js';
+import { withClient } from '../../support/sql.js';
+
+const STREAMS = 700;
+const VERSIONS = 3;
+const EVENTS = STREAMS * VERSIONS;
+
+interface SigstoreCheckpoint {
+  logSize: bigint;
+  logHash: Buffer;
+}
+interface SigstoreEntry {
+  canonicalizedBody: Buffer;
+  inclusionProof: { logIndex: string; hashes: Buffer[]; checkpoint: { envelope: string } };
+}
+
+/** What Sigstore's own verifier has of signed notes and Merkle proofs; it is written by others, for other logs. */
+const sigstore = createRequire(import.meta.url);
+const { verifyCheckpoint } = sigstore('@sigstore/verify/dist/tlog/checkpoint.js') as {
+  verifyCheckpoint(
+    entry: SigstoreEntry,
+    logs: { logID: Buffer; publicKey: unknown; baseURL: string }[],
+  ): SigstoreCheckpoint;
+};
+const { verifyMerkleInclusion } = sigstore('@sigstore/verify/dist/tlog/merkle.js') as {
+  verifyMerkleInclusion(entry: SigstoreEntry, checkpoint: SigstoreCheckpoint): void;
+};
+
+describe('a log of thousands of events', () => {
+  let service: TestApp;
+  let sealing: Sealing;
+  let note: string;
+  beforeAll(async () => {
+    service = await startTestApp();
+    sealing = await startSealing(service.database);
+    await withClient(service.database.superuserUrl, (client: Client) =>
+      generateEvents(client, 1, { streams: STREAMS, versions: VERSIONS }),
+    );
+    expect(await sealing.seal()).toBe(EVENTS);
+    note = (await sealing.directory.read(1)) ?? '';
+  });
+  afterAll(async () => {
+    await sealing.close();
+    await service.close();
+  });
+
+  const withTree = <T>(work: (tree: TreeReader, store: LogStore) => Promise<T>): Promise<T> =>
+    inTransaction(sealing.pool, (client) => {
+      const store = new LogStore(client, 1);
+      return work(new TreeReader(store), store);
+    });
+
+  it('verifies, and knows the end of each stream in at most 80 bytes', async () => {
+    expect(await sealing.verify({ skipState: true })).toMatchObject({
+      verdict: 'intact',
+      size: EVENTS,
+      streams: STREAMS,
+    });
+  });
+
+  it('stores a node for each 256 leaves, and proves any event by few reads', async () => {
+    const { root } = openCheckpoint(note, sealing.trusted);
+    const [nodes] = await sealing.sql<{ count: string }>('SELECT count(*) FROM audit.nodes');
+    expect(Number(nodes?.count)).toBe(Math.floor(EVENTS / 256));
+    for (const index of [0, 1, 255, 256, 511, 1000, 2047, 2048, EVENTS - 1]) {
+      await withTree(async (tree, store) => {
+        const [leaf] = await store.leafHashes(index, index + 1);
+        expect(verifyInclusion(leaf!, index, EVENTS, await tree.inclusionProof(index, EVENTS), root)).toBe(true);
+      });
+    }
+    for (const from of [1, 255, 256, 257, 1024, 2048, EVENTS]) {
+      await withTree(async (tree) => {
+        const proof = await tree.consistencyProof(from, EVENTS);
+        expect(verifyConsistency(from, await tree.root(from), EVENTS, root, proof)).toBe(true);
+      });
+    }
+  });
+
+  it('finds a stored node that was tampered with, which proofs would be made of', async () => {
+    const [node] = await sealing.sql<{ hash: Buffer }>('SELECT hash FROM audit.nodes WHERE node_index = 3');
+    await sealing.tamper(`UPDATE audit.nodes SET hash = sha256('x') WHERE node_index = 3`);
+    expect(await sealing.verify({ skipState: true })).toMatchObject({ fault: { code: 'ROOT_MISMATCH' } });
+    await sealing.tamper(`UPDATE audit.nodes SET hash = '\\x${node?.hash.toString('hex')}' WHERE node_index = 3`);
+  });
+
+  it("has notes and proofs that Sigstore's verifier accepts", async () => {
+    const source = await exportSource(sealing.pool, 1);
+    for (const index of [0, 700, EVENTS - 1]) {
+      const [line] = await source!.page(index - 1, 1);
+      const hashes = await withTree((tree) => tree.inclusionProof(index, EVENTS));
+      const entry = entryOf(line!, hashes);
+      const checkpoint = verifyCheckpoint(entry, [log()]);
+      expect(checkpoint.logSize).toBe(BigInt(EVENTS));
+      verifyMerkleInclusion(entry, checkpoint);
+      entry.canonicalizedBody[5]! ^= 1;
+      expect(() => verifyMerkleInclusion(entry, checkpoint)).toThrow('root hash');
+    }
+    const forged = note.replace(`\n${EVENTS}\n`, `\n${EVENTS - 1}\n`);
+    const line = (await source!.page(-1, 1))[0]!;
+    expect(() => verifyCheckpoint({ ...entryOf(line, []), ...noteEntry(forged) }, [log()])).toThrow(
+      'invalid checkpoint signature',
+    );
+  });
+
+  it('is exported only as fast as somebody takes it', async () => {
+    const source = await exportSource(sealing.pool, 1);
+    let pages = 0;
+    const counting = {
+      header: source!.header,
+      page: (after: number, limit: number) => {
+        pages += 1;
+        return source!.page(after, limit);
+      },
+    };
+    const stream = Readable.from(writeExport(counting), { objectMode: false, highWaterMark: 64 * 1024 });
+    const reader = stream[Symbol.asyncIterator]();
+    await reader.next();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    // A slow client has taken one line; a page lies ready, and no more was read.
+    expect(pages).toBeLessThanOrEqual(2);
+    let rest = 0;
+    for (let next = await reader.next(); !next.done; next = await reader.next()) rest += (next.value as Buffer).length;
+    expect(pages).toBe(Math.ceil(EVENTS / 200));
+    expect(rest).toBeGreaterThan(EVENTS * 500);
+  });
+
+  it('is read again only from where the last verification ended', async () => {
+    const last = openCheckpoint(note, sealing.trusted);
+    await service.as('operator').post('/v1/orders', orderBody());
+    await sealing.seal();
+    expect(await sealing.verify({ since: last, skipState: true })).toMatchObject({
+      verdict: 'intact',
+      fromIndex: EVENTS,
+      size: EVENTS + 1,
+      streams: 1,
+    });
+    // An old row was not read again, as the result says; a leaf that changed shows in the root all the same.
+    await sealing.tamper(`UPDATE audit.leaves SET leaf_hash = sha256('x') WHERE leaf_index = ${EVENTS - 1}`);
+    expect(await sealing.verify({ since: last, skipState: true })).toMatchObject({ fault: { code: 'INCONSISTENT' } });
+  });
+
+  it('verifies as an export without its signatures several times as quick, and says so', async () => {
+    const source = await exportSource(sealing.pool, 1);
+    const chunks = Readable.from(toBuffers(writeExport(source!)));
+    const result = await verifyExport(chunks, { trusted: sealing.trusted, checkSignatures: false });
+    expect(result).toMatchObject({ verdict: 'intact', signaturesChecked: false });
+  });
+
+  function log() {
+    const [key] = sealing.trusted;
+    return { logID: key!.keyId, publicKey: key!.publicKey, baseURL: key!.name };
+  }
+
+  function entryOf(line: ExportLine, hashes: Buffer[]): SigstoreEntry {
+    const { event, signature } = leafOf(line, 1);
+    return {
+      canonicalizedBody: Buffer.concat([eventPreimage(event), signature]),
+      inclusionProof: { logIndex: String(line.index), hashes, checkpoint: { envelope: note } },
+    };
+  }
+
+  function noteEntry(envelope: string) {
+    return { inclusionProof: { logIndex: '0', hashes: [], checkpoint: { envelope } } };
+  }
+});
+
+async function* toBuffers(texts: AsyncIterable<string>): AsyncGenerator<Buffer> {
+  for await (const text of texts) yield Buffer.from(text);
+}

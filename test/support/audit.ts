@@ -1,0 +1,118 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, type Pool, type QueryResultRow } from 'pg';
+import { originOf } from '../../src/audit/format/checkpoint.js';
+import { type NoteVerifier, verifierOf } from '../../src/audit/format/signed-note.js';
+import { generateSigningKey } from '../../src/audit/format/signing-key.js';
+import { CheckpointDirectory } from '../../src/audit/log/checkpoint-directory.js';
+import { publishCheckpoint, sealBatch, type SealingTools } from '../../src/audit/log/seal-batch.js';
+import { sealerPool } from '../../src/audit/log/sealer-pool.js';
+import { SigningKeys } from '../../src/audit/log/signing-keys.js';
+import type { VerificationResult } from '../../src/audit/verify/fault.js';
+import { type DatabaseTrust, verifyDatabase } from '../../src/audit/verify/verify-database.js';
+import type { TestDatabase } from './database.js';
+
+/** A sealer without a service around it, with a key and a directory of its own. */
+export interface Sealing {
+  tools: SealingTools;
+  pool: Pool;
+  directory: CheckpointDirectory & { path: string };
+  pem: string;
+  /** The public key, as an auditor would keep it. */
+  trusted: NoteVerifier[];
+  /** Seals and publishes until the tenant's queue is empty. @returns how many events */
+  seal(tenantId?: number, batchSize?: number): Promise<number>;
+  verify(options?: Partial<DatabaseTrust> & { tenantId?: number }): Promise<VerificationResult>;
+  /** Runs a statement as the server's superuser. */
+  sql<Row extends QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
+  /** The same with every trigger off, foreign keys included: what somebody with the whole server could do. */
+  tamper(text: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export const ORIGIN = 'audit.test';
+
+export async function startSealing(database: TestDatabase, pem = generateSigningKey()): Promise<Sealing> {
+  const path = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
+  const directory = new CheckpointDirectory(path);
+  const pool = sealerPool(database.sealerUrl, { size: 4 });
+  const keys = new SigningKeys({ pem });
+  const tools: SealingTools = { pool, keys, origin: ORIGIN, directory };
+  const asSuperuser = async <T>(work: (client: Client) => Promise<T>): Promise<T> => {
+    const client = new Client({ connectionString: database.superuserUrl });
+    await client.connect();
+    return work(client).finally(() => client.end());
+  };
+  return {
+    tools,
+    pool,
+    directory,
+    pem,
+    trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+    seal: async (tenantId = 1, batchSize) => {
+      let total = 0;
+      for (let sealed: number | null = 1; sealed; total += sealed ?? 0) {
+        sealed = await sealBatch(tools, tenantId, batchSize);
+        if (sealed) await publishCheckpoint(tools, tenantId);
+      }
+      return total;
+    },
+    verify: ({ tenantId = 1, ...trust } = {}) =>
+      verifyDatabase(pool, tenantId, {
+        trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+        directory,
+        overdueAfter: 10_000,
+        defaultOrigin: originOf(ORIGIN, tenantId),
+        ...trust,
+      }),
+    sql: async <Row extends QueryResultRow>(text: string, values: unknown[] = []) =>
+      asSuperuser(async (client) => (await client.query<Row>(text, values)).rows),
+    tamper: (text) =>
+      asSuperuser(async (client) => {
+        await client.query(
+          `BEGIN; ${triggers('DISABLE TRIGGER ALL')}; ${text}; ${triggers('ENABLE TRIGGER ALL')}; COMMIT`,
+        );
+      }),
+    close: async () => {
+      await pool.end();
+      await rm(path, { recursive: true, force: true });
+    },
+  };
+}
+
+function triggers(action: string): string {
+  return `
+    DO $$
+    DECLARE t regclass;
+    BEGIN
+      FOR t IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace IN ('audit'::regnamespace, 'waybill'::regnamespace)
+      LOOP EXECUTE format('ALTER TABLE %s ${action}', t); END LOOP;
+    END $$`;
+}
+
+/** Settings of a service that seals by itself, every 50 ms, with a key and a directory of its own. */
+export async function sealerSettings(
+  pem = generateSigningKey(),
+): Promise<Record<string, string> & { AUDIT_CHECKPOINT_DIR: string }> {
+  return {
+    AUDIT_SEAL_INTERVAL: '50ms',
+    AUDIT_SIGNING_KEY: pem,
+    AUDIT_ORIGIN: ORIGIN,
+    AUDIT_CHECKPOINT_DIR: await mkdtemp(join(tmpdir(), 'waybill-checkpoints-')),
+  };
+}
+
+/** Asks again until the answer is there. */
+export async function eventually<T>(
+  ask: () => Promise<T | undefined | null | false>,
+  milliseconds = 10_000,
+): Promise<T> {
+  const until = Date.now() + milliseconds;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    if (Date.now() > until) throw new Error('it did not happen in time');
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
