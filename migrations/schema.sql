@@ -206,7 +206,7 @@ TABLE waybill.idempotency_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CONSTRAINT idempotency_keys_lease_whole CHECK (((lease_token IS NULL) = (lease_until IS NULL)))
   CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, idempotency_key)
   CONSTRAINT idempotency_keys_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'completed'::text, 'failed'::text])))
-  CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys USING btree (tenant_id, expires_at)
+  CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys USING btree (tenant_id, expires_at) WHERE (status <> 'processing'::text)
   POLICY idempotency_keys_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
   CREATE TRIGGER idempotency_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
   CREATE TRIGGER idempotency_keys_00_no_truncate BEFORE TRUNCATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice')
@@ -1616,7 +1616,8 @@ FUNCTION waybill.sweep_keys OWNER waybill_owner
     WHERE k.tenant_id = p_tenant AND k.idempotency_key = expired.idempotency_key;
     GET DIAGNOSTICS swept = ROW_COUNT;
     SELECT count(*) INTO backlog FROM (
-      SELECT FROM waybill.idempotency_keys e WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now LIMIT 100000) rest;
+      SELECT FROM waybill.idempotency_keys e WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now AND e.status <> 'processing'
+      LIMIT 100000) rest;
   END
   $function$
   GRANT EXECUTE TO waybill_app
