@@ -5,14 +5,14 @@ import { type Answer, ApiClient } from '../../support/api-client.js';
 import { orderBody } from '../../support/builders.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
 import { IdentityProvider } from '../../support/identity-provider.js';
-import { type ZonedService, startZonedService } from '../../support/zoned-service.js';
+import { type ServiceProcess, startServiceProcess } from '../../support/service-process.js';
 import { rows } from '../../support/sql.js';
 import { waybill } from '../../support/waybill.js';
 
 describe('secrets and personal data', () => {
   let database: TestDatabase;
   let provider: IdentityProvider;
-  let service: ZonedService;
+  let service: ServiceProcess;
   let demo: DemoTenant;
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -20,10 +20,11 @@ describe('secrets and personal data', () => {
     const [first] = await makeDemoTenants(database.ownerUrl);
     if (!first) throw new Error('no demo tenant');
     demo = first;
-    service = await startZonedService(database, { ...provider.env, LOG_LEVEL: 'verbose' });
+    const env = { ...provider.env, LOG_LEVEL: 'verbose' };
+    service = await startServiceProcess({ databaseUrl: database.appUrl, env });
   });
   afterAll(async () => {
-    await service.stop();
+    await service.kill('SIGTERM');
     await provider.close();
     await database.drop();
   });
