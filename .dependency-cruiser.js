@@ -5,9 +5,9 @@ const INNER = ['common', 'database', 'identity', 'workflow', 'idempotency', 'aud
 const MAY_IMPORT = {
   common: [],
   database: ['common'],
-  identity: ['common', 'database'],
+  identity: ['common', 'database', 'idempotency'],
   workflow: ['common', 'database', 'identity'],
-  idempotency: ['common', 'database', 'identity'],
+  idempotency: ['common', 'database'],
   audit: ['common', 'database', 'identity'],
   orders: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit'],
   payments: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],

@@ -12,6 +12,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiProblems, NoQuery, setLinks, UuidParamPipe } from '../common/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { ApiKeysService } from './api-keys.service.js';
+import { Idempotent } from '../idempotency/index.js';
 import { Caller } from './caller.decorator.js';
 import type { Credential } from './credential-cache.js';
 import { ApiKeyDto, ApiKeyListDto, CreateApiKeyBody, ListApiKeysQuery, NewApiKeyDto } from './dto/api-key.dto.js';
@@ -77,6 +78,7 @@ export class ApiKeysController {
   }
 
   @Delete(':id')
+  @Idempotent()
   @HttpCode(204)
   @ApiOperation({
     operationId: 'revokeApiKey',

@@ -11,6 +11,7 @@ import {
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiProblems, NoQuery, PageQuery, setLinks, UuidParamPipe } from '../common/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
+import { Idempotent } from '../idempotency/index.js';
 import { Caller } from './caller.decorator.js';
 import type { Credential } from './credential-cache.js';
 import { CreateUserBody, PatchUserBody, UserDto, UserListDto } from './dto/user.dto.js';
@@ -49,6 +50,7 @@ export class UsersController {
   }
 
   @Post()
+  @Idempotent({ resource: 'user' })
   @ApiOperation({ operationId: 'createUser', summary: 'Make a user' })
   @ApiCreatedResponse({ type: UserDto, headers: { Location: { schema: { type: 'string' } } } })
   @ApiProblems(...BODY_PROBLEMS, 'subject-taken')
@@ -77,6 +79,7 @@ export class UsersController {
   }
 
   @Patch(':id')
+  @Idempotent({ resource: 'user' })
   @ApiOperation({
     operationId: 'patchUser',
     summary: 'Rename a user, change its roles, disable or enable it',

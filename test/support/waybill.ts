@@ -10,9 +10,11 @@ export interface CommandResult {
   stderr: string;
 }
 
+const RUN = join(import.meta.dirname, 'run-typescript.mjs');
+
 /** Runs `waybill …` in a process of its own, with these settings and no `.env`. */
 export async function waybill(commandLine: readonly string[], env: Record<string, string>): Promise<CommandResult> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'waybill-main.mjs'), ...commandLine], {
+  const child = spawn(process.execPath, [RUN, 'src/cli/main.ts', ...commandLine], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

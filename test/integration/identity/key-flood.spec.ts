@@ -12,9 +12,10 @@ const WRONG_KEYS_A_MINUTE = 10_000;
 /** Quiet and flood take turns this often, so that whatever else the machine does meets both alike. */
 const TURNS = 16;
 const TURN_MS = 400;
-/** The promise is a tenth; a machine that others use may spoil a measurement, but not three. */
+/** The promise is a tenth; a machine that others use may spoil a measurement, but not all of them. */
 const TOLERATED = 1.1;
-const ATTEMPTS = 3;
+const ATTEMPTS = 5;
+const PATIENCE_MS = 240_000;
 
 describe('ten thousand wrong keys a minute from the address of a good client', () => {
   let database: TestDatabase;
@@ -31,7 +32,7 @@ describe('ten thousand wrong keys a minute from the address of a good client', (
   });
   afterAll(async () => {
     flood.disconnect();
-    await service.kill('SIGTERM');
+    await service.kill('SIGTERM', 10_000);
     await database.drop();
   });
 
@@ -73,27 +74,31 @@ describe('ten thousand wrong keys a minute from the address of a good client', (
     };
   };
 
-  it('slow it by no more than a tenth, lock it out never, and fill no log', async () => {
-    for (let i = 0; i < 200; i += 1) await client.get('/v1/orders?limit=1');
-    const logged = service.output().length;
-    const measured = [];
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-      const result = await measure();
-      measured.push(result);
-      if (result.latency <= TOLERATED && result.throughput <= TOLERATED) break;
-    }
-    const counts = await turn('off');
-    console.log(JSON.stringify({ measured, counts }));
-    // The flood was one: all of it was answered, nearly all of it without a look at the key.
-    const sent = Object.values(counts).reduce((total, count) => total + count, 0);
-    expect(sent).toBeGreaterThan(0.5 * measured.length * ((TURNS * TURN_MS) / 60_000) * WRONG_KEYS_A_MINUTE);
-    expect(Object.keys(counts).toSorted()).toEqual(['401', '429']);
-    expect(counts['401']).toBeLessThan(0.2 * sent);
-    const best = measured.at(-1);
-    expect(best?.latency).toBeLessThanOrEqual(TOLERATED);
-    expect(best?.throughput).toBeLessThanOrEqual(TOLERATED);
-    expect(service.output().slice(logged)).toBe('');
-  });
+  it(
+    'slow it by no more than a tenth, lock it out never, and fill no log',
+    async () => {
+      for (let i = 0; i < 200; i += 1) await client.get('/v1/orders?limit=1');
+      const logged = service.output().length;
+      const measured = [];
+      for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+        const result = await measure();
+        measured.push(result);
+        if (result.latency <= TOLERATED && result.throughput <= TOLERATED) break;
+      }
+      const counts = await turn('off');
+      console.log(JSON.stringify({ measured, counts }));
+      // The flood was one: all of it was answered, nearly all of it without a look at the key.
+      const sent = Object.values(counts).reduce((total, count) => total + count, 0);
+      expect(sent).toBeGreaterThan(0.5 * measured.length * ((TURNS * TURN_MS) / 60_000) * WRONG_KEYS_A_MINUTE);
+      expect(Object.keys(counts).toSorted()).toEqual(['401', '429']);
+      expect(counts['401']).toBeLessThan(0.2 * sent);
+      const best = measured.at(-1);
+      expect(best?.latency).toBeLessThanOrEqual(TOLERATED);
+      expect(best?.throughput).toBeLessThanOrEqual(TOLERATED);
+      expect(service.output().slice(logged)).toBe('');
+    },
+    PATIENCE_MS,
+  );
 });
 
 function median(values: number[]): number {

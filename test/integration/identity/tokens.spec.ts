@@ -4,6 +4,7 @@ import { ApiClient } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { orderBody, type ProblemAnswer } from '../../support/builders.js';
 import { IdentityProvider, makeKey } from '../../support/identity-provider.js';
+import { withClient } from '../../support/sql.js';
 
 describe('a bearer token of the identity provider', () => {
   let provider: IdentityProvider;
@@ -152,6 +153,12 @@ describe('a bearer token of the identity provider', () => {
       expect((await client.get('/v1/users')).status).toBe(403);
       expect((await client.post('/v1/orders', orderBody())).status).toBe(403);
     }
+    // Whoever may read reaches the database's own check of steps, to which roles go joined with commas.
+    const { body: order } = await service.as('operator').post<{ id: string }>('/v1/orders', orderBody());
+    const token = await provider.token({ claims: { roles: ['viewer', 'x,operator'], sub: 'smuggler' } });
+    const step = { to: 'confirmed' };
+    const moved = await new ApiClient(service.baseUrl, token).post(`/v1/orders/${order.id}/transitions`, step);
+    expect(moved.status).toBe(403);
     const stored = await service.as('admin').get<{ data: { subject: string; roles: string[] }[] }>('/v1/users');
     expect(stored.body.data.find(({ subject }) => subject === 'smuggler')?.roles).toEqual([]);
   });
@@ -160,7 +167,14 @@ describe('a bearer token of the identity provider', () => {
     const tokens = await Promise.all(
       Array.from({ length: 24 }, (_, i) => provider.token({ claims: { sub: 'newcomer', jti: String(i) } })),
     );
-    const answers = await Promise.all(tokens.map((token) => list(token)));
+    // All connections find nobody, and stand at the insert until the lock is gone.
+    const answers = await withClient(service.database.superuserUrl, async (client) => {
+      await client.query('BEGIN; LOCK TABLE waybill.users IN SHARE ROW EXCLUSIVE MODE');
+      const asked = tokens.map((token) => list(token));
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      await client.query('COMMIT');
+      return Promise.all(asked);
+    });
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
     const users = await service.as('admin').get<{ data: { subject: string; kind: string }[] }>('/v1/users?limit=200');
     expect(users.body.data.filter(({ subject }) => subject === 'newcomer')).toMatchObject([{ kind: 'human' }]);
