@@ -1,5 +1,6 @@
 import { AuditEvents1764460803000 } from './1764460803000-audit-events.js';
 import { ContextAndIdentity1764460801000 } from './1764460801000-context-and-identity.js';
+import { ExternalCalls1764460807000 } from './1764460807000-external-calls.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
 import { Workflow1764460802000 } from './1764460802000-workflow.js';
@@ -11,4 +12,5 @@ export const migrations = [
   AuditEvents1764460803000,
   Orders1764460804000,
   Idempotency1764460806000,
+  ExternalCalls1764460807000,
 ];
