@@ -3,6 +3,8 @@ import { ContextAndIdentity1764460801000 } from './1764460801000-context-and-ide
 import { ExternalCalls1764460807000 } from './1764460807000-external-calls.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
+import { Payments1764460808000 } from './1764460808000-payments.js';
+import { SimulatedProvider1764460808001 } from './1764460808001-simulated-provider.js';
 import { Workflow1764460802000 } from './1764460802000-workflow.js';
 
 /** Every migration of Waybill. TypeORM runs them in the order of their timestamps. */
@@ -13,4 +15,6 @@ export const migrations = [
   Orders1764460804000,
   Idempotency1764460806000,
   ExternalCalls1764460807000,
+  Payments1764460808000,
+  SimulatedProvider1764460808001,
 ];
