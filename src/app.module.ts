@@ -7,13 +7,14 @@ import { HealthController } from './health/health.controller.js';
 import { IdempotencyModule } from './idempotency/index.js';
 import { IdentityModule } from './identity/index.js';
 import { OrdersModule } from './orders/index.js';
+import { PaymentsModule } from './payments/index.js';
 import { WorkflowModule } from './workflow/index.js';
 
 @Module({})
 export class AppModule {
   /** @param extensions modules that a deployment adds, with guards and hooks for instance */
   static register(
-    { database, databasePoolSize, idempotency }: ServiceConfig,
+    { database, databasePoolSize, idempotency, payments }: ServiceConfig,
     extensions: readonly Type<unknown>[],
   ): DynamicModule {
     return {
@@ -25,6 +26,7 @@ export class AppModule {
         IdentityModule,
         WorkflowModule,
         OrdersModule,
+        PaymentsModule.register(payments),
         ...extensions,
       ],
       controllers: [HealthController, ProblemPagesController],
