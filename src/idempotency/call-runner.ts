@@ -5,7 +5,7 @@ import { CallStore } from './call-store.js';
 import type { ResumedWork, Settlement } from './external-work.js';
 import { IdempotencyKeyInFlight } from './idempotency.errors.js';
 import { KeyStore } from './key-store.js';
-import { callTimeout, isOver, type Lease, waitBeforeRepeat } from './lease.js';
+import { isOver, type Lease, waitBeforeRepeat } from './lease.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
 import { answerOfProblem, bytesOf, type StoredAnswer } from './stored-answer.js';
 
@@ -61,13 +61,14 @@ export class CallRunner {
     const { key, lease, attempt } = held;
     await reach('call.before');
     if (isOver(lease)) throw new IdempotencyKeyInFlight(undefined);
-    const signal = AbortSignal.timeout(callTimeout(lease.seconds));
+    const { leaseSeconds, callSeconds = leaseSeconds / 2 } = this.policy;
+    const signal = AbortSignal.timeout(callSeconds * 1000);
     try {
       const outcome = await Promise.race([work.call(signal), whenAborted(signal)]);
       await reach('call.after');
       return outcome;
     } catch (cause) {
-      const wait = waitBeforeRepeat(this.policy.leaseSeconds, attempt);
+      const wait = waitBeforeRepeat(leaseSeconds, attempt);
       await this.transactions.run(context, 'write', (tx) => this.calls.putBack(tx, key, lease, wait));
       const detail =
         'The other system has not said yet what became of this. Send the same request with the same key again.';

@@ -18,11 +18,6 @@ export function isOver(lease: Lease): boolean {
   return performance.now() >= lease.deadline;
 }
 
-/** Longest that one call may take, in milliseconds: the rest of the lease is for the transaction that follows. */
-export function callTimeout(leaseSeconds: number): number {
-  return leaseSeconds * 500;
-}
-
 const FIRST_WAIT_SHARE = 16;
 
 /** Seconds until a call without a result is tried again: a sixteenth of the lease, doubled each time, a lease at most. */

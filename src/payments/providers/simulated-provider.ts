@@ -17,7 +17,6 @@ import { isSignedBy } from './simulated-signature.js';
 import { type Fault, faultOf } from './simulated-token.js';
 
 const DAY = 86_400;
-const SLOWNESS_MS = 300;
 
 interface BookedAnswer {
   refused?: string;
@@ -34,6 +33,8 @@ interface BookedAnswer {
 export class SimulatedProvider implements PaymentProvider {
   readonly name = 'simulated';
   readonly replaySeconds = DAY;
+  /** How long the slow ones take, and how long one waits for those that never answer, in milliseconds. */
+  patience = { slowness: 1000, silence: 2000 };
 
   constructor(private readonly dataSource: DataSource) {}
 
@@ -42,7 +43,7 @@ export class SimulatedProvider implements PaymentProvider {
     const token = await this.tokenOf(request);
     const arrivals = await this.arrive(request, token);
     const fault = faultOf(token, operation, key, arrivals);
-    return withFault(fault, signal, () => this.book(request, token));
+    return this.withFault(fault, signal, () => this.book(request, token));
   }
 
   async lookUp({ key, operation }: ProviderRequest): Promise<ProviderResult | null> {
@@ -100,6 +101,39 @@ export class SimulatedProvider implements PaymentProvider {
       ? { kind: 'succeeded', reference, amount: booked }
       : { kind: 'refused', code: refused, reference: null };
   }
+
+  private async withFault(
+    fault: Fault | null,
+    signal: AbortSignal,
+    book: () => Promise<ProviderResult>,
+  ): Promise<ProviderResult> {
+    const { slowness, silence } = this.patience;
+    switch (fault) {
+      case null:
+        return book();
+      case 'slow':
+        await sleep(slowness, undefined, { signal });
+        return book();
+      case 'timeout_before':
+        await sleep(silence, undefined, { signal });
+        throw new ResultUnknown('The simulated provider did not answer in time.');
+      case 'timeout_after':
+        await book();
+        await sleep(silence, undefined, { signal });
+        throw new ResultUnknown('The simulated provider did not answer in time.');
+      case 'error_before':
+        throw new ResultUnknown('The simulated provider answered 500.');
+      case 'error_after':
+        await book();
+        throw new ResultUnknown('The simulated provider answered 500.');
+      case 'conflict':
+        throw new ResultUnknown('The simulated provider answered 409: a request with this key is still running there.');
+      case 'rate_limited':
+        throw new ResultUnknown('The simulated provider answered 429.');
+      default:
+        return fault satisfies never;
+    }
+  }
 }
 
 /** An event as the simulated provider words it. */
@@ -108,46 +142,4 @@ export interface SimulatedEvent {
   type: string;
   metadata: Record<string, string>;
   fact: ProviderFact | null;
-}
-
-async function withFault(
-  fault: Fault | null,
-  signal: AbortSignal,
-  book: () => Promise<ProviderResult>,
-): Promise<ProviderResult> {
-  switch (fault) {
-    case null:
-      return book();
-    case 'slow':
-      await sleep(SLOWNESS_MS, undefined, { signal });
-      return book();
-    case 'timeout_before':
-      return untilAborted(signal);
-    case 'timeout_after':
-      await book();
-      return untilAborted(signal);
-    case 'error_before':
-      throw new ResultUnknown('The simulated provider answered 500.');
-    case 'error_after':
-      await book();
-      throw new ResultUnknown('The simulated provider answered 500.');
-    case 'conflict':
-      throw new ResultUnknown('The simulated provider answered 409: a request with this key is still running there.');
-    case 'rate_limited':
-      throw new ResultUnknown('The simulated provider answered 429.');
-    default:
-      return fault satisfies never;
-  }
-}
-
-function untilAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    signal.addEventListener(
-      'abort',
-      () => reject(new ResultUnknown('The simulated provider did not answer in time.')),
-      {
-        once: true,
-      },
-    );
-  });
 }
