@@ -117,6 +117,7 @@ CREATE TABLE waybill.payment_attempts (
   started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   settled_at     timestamptz,
   CONSTRAINT payment_attempts_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT payment_attempts_provider_key_key UNIQUE (tenant_id, provider_key),
   CONSTRAINT payment_attempts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
   CONSTRAINT payment_attempts_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds (tenant_id, id),
   CONSTRAINT payment_attempts_operation_check CHECK (operation IN ('authorize', 'capture', 'void', 'refund')),
@@ -130,8 +131,9 @@ CREATE TABLE waybill.payment_attempts (
 )`);
     await db.query(`COMMENT ON TABLE waybill.payment_attempts IS
       'One row for each thing that is asked of a provider: enough to ask again under the same key, without the client.'`);
+    await db.query(`COMMENT ON CONSTRAINT payment_attempts_provider_key_key ON waybill.payment_attempts IS
+      'Outlives the client''s key: the provider may still know it when that is forgotten here, and would answer for the old request.'`);
     await db.query(`
-CREATE INDEX payment_attempts_provider_key_idx ON waybill.payment_attempts (tenant_id, provider_key, started_at);
 CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts (tenant_id, payment_id)
   WHERE refund_id IS NULL AND status IN ('processing', 'needs_reconciliation');
 CREATE INDEX payment_attempts_refund_idx ON waybill.payment_attempts (tenant_id, refund_id) WHERE refund_id IS NOT NULL`);
@@ -688,11 +690,9 @@ BEGIN
              WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event_id = p_event) THEN
     RETURN 'seen';
   END IF;
-  -- The newest: after its time to live a client may use a key again, and then two attempts have one provider key.
   SELECT a.payment_id, a.refund_id INTO v_attempt
   FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.id = a.payment_id
-  WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider
-  ORDER BY a.started_at DESC LIMIT 1;
+  WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider;
   IF v_attempt.payment_id IS NOT NULL AND p_fact IS NOT NULL THEN
     v_outcome := CASE
       WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, v_attempt.payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)

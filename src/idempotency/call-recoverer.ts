@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { DomainError } from '../common/index.js';
-import { TransactionRunner } from '../database/index.js';
+import { type TransactionContext, TransactionRunner } from '../database/index.js';
 import { SystemUsers } from '../identity/index.js';
 import { CallRunner } from './call-runner.js';
 import { CallStore } from './call-store.js';
@@ -84,26 +84,30 @@ export class CallRecoverer implements OnApplicationBootstrap, BeforeApplicationS
   }
 
   private async recoverTenant(tenantId: number): Promise<void> {
-    const requestId = `recovery-${randomUUID()}`;
-    const context = await this.systemUsers.contextOf(tenantId, requestId);
+    const context = await this.systemUsers.contextOf(tenantId, `recovery-${randomUUID()}`);
     if (!context) return;
-    const workUntilNoneIsLeft = async (): Promise<void> => {
-      for (;;) {
-        const lease = newLease(this.policy.leaseSeconds);
-        const call = await this.transactions.run(context, 'write', (tx) => this.calls.takeAbandoned(tx, lease));
-        if (!call) return;
-        try {
-          // Apart from the taking: work that can't be resumed then has its lease to wait for, and others get their turn.
-          const work = await this.transactions.run(context, 'read', (tx) => this.resumers.resume(tx, call));
-          await this.runner.carryOut(context, { ...call, lease }, work, { requestId });
-          this.counted.finished += 1;
-        } catch (error) {
-          this.counted.postponed += 1;
-          this.logger.warn(`${call.resource} is not finished after ${call.attempt} attempts: ${describe(error)}`);
-        }
-      }
+    const finishAll = async (): Promise<void> => {
+      while (await this.finishNext(context));
     };
-    await Promise.all(Array.from({ length: WORKERS }, workUntilNoneIsLeft));
+    // Most tenants have nothing to recover: only who has is worth several workers.
+    if (await this.finishNext(context)) await Promise.all(Array.from({ length: WORKERS }, finishAll));
+  }
+
+  /** @returns whether there was one */
+  private async finishNext(context: TransactionContext): Promise<boolean> {
+    const lease = newLease(this.policy.leaseSeconds);
+    const call = await this.transactions.run(context, 'write', (tx) => this.calls.takeAbandoned(tx, lease));
+    if (!call) return false;
+    try {
+      // Apart from the taking: work that can't be resumed then has its lease to wait for, and others get their turn.
+      const work = await this.transactions.run(context, 'read', (tx) => this.resumers.resume(tx, call));
+      await this.runner.carryOut(context, { ...call, lease }, work, { requestId: context.requestId });
+      this.counted.finished += 1;
+    } catch (error) {
+      this.counted.postponed += 1;
+      this.logger.warn(`${call.resource} is not finished after ${call.attempt} attempts: ${describe(error)}`);
+    }
+    return true;
   }
 
   private schedule(share: number): void {

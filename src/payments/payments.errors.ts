@@ -53,6 +53,13 @@ export class RefundExceedsCaptured extends DomainError<'refund-exceeds-captured'
   }
 }
 
+/** The key's answer is forgotten here, but the provider may remember the key and would answer for the request of old. */
+export class KeyUsedForOlderPayment extends DomainError<'idempotency-key-reused'> {
+  constructor() {
+    super('idempotency-key-reused', 'This key was used for a payment of this order before. Make a new one.');
+  }
+}
+
 export class WebhookNotAccepted extends DomainError<'unauthenticated'> {
   constructor(detail: string) {
     super('unauthenticated', detail);
@@ -82,6 +89,7 @@ export function paymentError(error: unknown): unknown {
     case 'WB033':
       return new RefundExceedsCaptured(refusalDetail(refusal));
     case '23505':
+      if (violates(refusal, 'payment_attempts_provider_key_key')) return new KeyUsedForOlderPayment();
       // The lock on the order makes this all but impossible; a new attempt finds the other payment and says so.
       return violates(refusal, 'payments_live_key') ? new CollisionError(refusal.message, { cause: error }) : error;
     default:

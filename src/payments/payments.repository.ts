@@ -94,7 +94,6 @@ export class PaymentsRepository {
     return attempt ?? null;
   }
 
-  /** The newest attempt under a provider's key: after its time to live a client may use a key a second time. */
   async findAttemptByKey(tx: TenantTransaction, providerKey: string): Promise<PaymentAttempt | null> {
     const [attempt] = await tx.rows<PaymentAttempt>(FIND_ATTEMPT_BY_KEY, [tx.context.tenantId, providerKey]);
     return attempt ?? null;
@@ -165,7 +164,7 @@ const FIND_ATTEMPT: NamedStatement = {
 
 const FIND_ATTEMPT_BY_KEY: NamedStatement = {
   name: 'find_payment_attempt_by_key',
-  text: `${ATTEMPT} WHERE a.tenant_id = $1 AND a.provider_key = $2 ORDER BY a.started_at DESC LIMIT 1`,
+  text: `${ATTEMPT} WHERE a.tenant_id = $1 AND a.provider_key = $2`,
 };
 
 const ORDER_OF: NamedStatement = {

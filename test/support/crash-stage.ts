@@ -32,9 +32,14 @@ export class CrashStage {
     });
   }
 
+  /** Nothing crashes any more, for a request that was answered without reaching the point. */
+  disarm(): void {
+    this.armed = undefined;
+  }
+
   /** Ends what hangs: by now nobody listens to it any more. Call it when a test case is over. */
   clear(): void {
-    this.armed = undefined;
+    this.disarm();
     for (const reject of this.hung.splice(0)) reject(new Error('the process died here'));
   }
 

@@ -118,6 +118,15 @@ export async function passTime(client: Pick<Client, 'query'>, interval = '0 seco
   );
 }
 
+/** Every finished key has expired and was swept. */
+export async function forgetKeys(superuserUrl: string): Promise<void> {
+  await withClient(superuserUrl, (client) =>
+    client.query(
+      `SET session_replication_role = replica; DELETE FROM waybill.idempotency_keys WHERE status <> 'processing'`,
+    ),
+  );
+}
+
 /** How many keys are not finished. */
 export async function unfinishedKeys(client: Pick<Client, 'query'>): Promise<number> {
   const { rows } = await client.query<{ count: number }>(

@@ -160,6 +160,7 @@ async function first({ crash }: Cell, ask: () => Promise<Answer>): Promise<numbe
   const crashed = stage.arm(crash).then(() => null);
   const answer = ask().catch(() => null);
   const given = await Promise.race([answer, crashed]);
+  stage.disarm();
   return given === null ? '✗' : given.status;
 }
 

@@ -6,6 +6,7 @@ import { place } from '../../support/orders.js';
 import {
   authorize,
   expectCreated,
+  forgetKeys,
   held,
   ledgerOf,
   type Payment,
@@ -188,6 +189,18 @@ describe('what is refused before anybody is asked', () => {
     expect(second).toMatchObject({ status: 409, body: { code: 'payment-in-progress' } });
     expectCreated(await step(operator(), payment.id, 'voids'));
     expectCreated(await authorize(operator(), payment.orderId, 'tok_approve', {}, key));
+  });
+
+  it('a key that was forgotten here and may be remembered by the provider', async () => {
+    const order = await place(operator());
+    const key = { 'idempotency-key': randomUUID() };
+    const payment = expectCreated(await authorize(operator(), order.id, 'tok_approve', {}, key));
+    expectCreated(await step(operator(), payment.id, 'voids'));
+    await forgetKeys(service.database.superuserUrl);
+    const again = await authorize(operator(), order.id, 'tok_approve', {}, key);
+    expect(again).toMatchObject({ status: 422, body: { code: 'idempotency-key-reused' } });
+    expect(await booked(order.id)).toHaveLength(2);
+    expectCreated(await authorize(operator(), order.id));
   });
 
   it('roles that only read, and other tenants', async () => {
