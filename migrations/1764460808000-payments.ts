@@ -160,34 +160,38 @@ CREATE TABLE waybill.${entity}_status_history (
 CREATE TABLE waybill.payment_webhook_events (
   tenant_id   bigint NOT NULL,
   provider    text COLLATE "C" NOT NULL,
-  event_id    text COLLATE "C" NOT NULL,
+  event       text COLLATE "C" NOT NULL,
   type        text COLLATE "C" NOT NULL,
   payment_id  uuid,
   outcome     text COLLATE "C" NOT NULL,
   digest      bytea NOT NULL,
   received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event_id),
+  CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event),
   CONSTRAINT payment_webhook_events_outcome_check CHECK (outcome IN ('applied', 'nothing-to-do', 'unknown')),
-  CONSTRAINT payment_webhook_events_id_length CHECK (length(event_id) BETWEEN 1 AND 255),
+  CONSTRAINT payment_webhook_events_event_length CHECK (length(event) BETWEEN 1 AND 255),
   CONSTRAINT payment_webhook_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
   CONSTRAINT payment_webhook_events_digest_length CHECK (octet_length(digest) = 32)
 )`);
     await db.query(`COMMENT ON COLUMN waybill.payment_webhook_events.digest IS
       'SHA-256 of the body. The body itself may hold personal data and can be read at the provider by its event id.'`);
     await db.query(`
-CREATE TABLE waybill.stray_webhook_events (
+CREATE SCHEMA payment_inbox;
+CREATE TABLE payment_inbox.stray_events (
   provider    text COLLATE "C" NOT NULL,
-  event_id    text COLLATE "C" NOT NULL,
+  event       text COLLATE "C" NOT NULL,
   type        text COLLATE "C" NOT NULL,
   digest      bytea NOT NULL,
   received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT stray_webhook_events_pkey PRIMARY KEY (provider, event_id),
-  CONSTRAINT stray_webhook_events_id_length CHECK (length(event_id) BETWEEN 1 AND 255),
-  CONSTRAINT stray_webhook_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
-  CONSTRAINT stray_webhook_events_digest_length CHECK (octet_length(digest) = 32)
+  CONSTRAINT stray_events_pkey PRIMARY KEY (provider, event),
+  CONSTRAINT stray_events_event_length CHECK (length(event) BETWEEN 1 AND 255),
+  CONSTRAINT stray_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
+  CONSTRAINT stray_events_digest_length CHECK (octet_length(digest) = 32)
 )`);
-    await db.query(`COMMENT ON TABLE waybill.stray_webhook_events IS
-      'Signed events that name no tenant of ours: of payments that somebody made at the provider by hand, for instance.'`);
+    await db.query(`COMMENT ON TABLE payment_inbox.stray_events IS
+      'Signed events that name no tenant of ours, such as of payments that somebody made at the provider by hand. Apart from what belongs to tenants.'`);
+    await db.query(
+      `GRANT USAGE ON SCHEMA payment_inbox TO waybill_app; GRANT SELECT, INSERT ON payment_inbox.stray_events TO waybill_app`,
+    );
     for (const table of TENANT_TABLES) {
       await db.query(`
 ALTER TABLE waybill.${table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -320,7 +324,7 @@ CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_att
   EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one');
 CREATE TRIGGER payment_webhook_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON waybill.payment_webhook_events
   FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
-CREATE TRIGGER stray_webhook_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON waybill.stray_webhook_events
+CREATE TRIGGER stray_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payment_inbox.stray_events
   FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came')`);
 
     await db.query(`
@@ -687,7 +691,7 @@ BEGIN
   -- A second delivery of the same event waits here for the first one.
   PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || '/' || p_provider || '/' || p_event, 20));
   IF EXISTS (SELECT FROM waybill.payment_webhook_events e
-             WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event_id = p_event) THEN
+             WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event = p_event) THEN
     RETURN 'seen';
   END IF;
   SELECT a.payment_id, a.refund_id INTO v_attempt
@@ -699,31 +703,26 @@ BEGIN
       WHEN v_attempt.refund_id IS NOT NULL THEN waybill.apply_refund_fact(p_tenant, v_attempt.refund_id, p_fact, p_provider_ref, p_decline_code)
       ELSE 'unknown' END;
   END IF;
-  INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event_id, type, payment_id, outcome, digest)
+  INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event, type, payment_id, outcome, digest)
   VALUES (p_tenant, p_provider, p_event, p_type, v_attempt.payment_id, v_outcome, p_digest);
   RETURN v_outcome;
 END
 $$`);
     await db.query(`COMMENT ON FUNCTION waybill.keep_webhook_event IS
       'Keeps a provider''s event and applies its fact, once. Returns applied, nothing-to-do, unknown, or seen for one that came before.'`);
-    await db.query(`
-CREATE FUNCTION waybill.keep_stray_event(p_provider text, p_event text, p_type text, p_digest bytea) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  INSERT INTO waybill.stray_webhook_events (provider, event_id, type, digest) VALUES (p_provider, p_event, p_type, p_digest)
-  ON CONFLICT DO NOTHING
-$$`);
-    await db.query(`GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event, waybill.keep_stray_event TO waybill_app`);
+    await db.query(`GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event TO waybill_app`);
   }
 
   async down(db: QueryRunner): Promise<void> {
     await db.query(`
 DROP TRIGGER orders_25_paying ON waybill.orders;
-DROP FUNCTION waybill.refuse_while_paying, waybill.keep_stray_event, waybill.keep_webhook_event, waybill.apply_refund_fact,
+DROP FUNCTION waybill.refuse_while_paying, waybill.keep_webhook_event, waybill.apply_refund_fact,
               waybill.apply_payment_fact, waybill.settle_payment_attempt, waybill.begin_refund, waybill.begin_void,
               waybill.begin_capture, waybill.begin_payment, waybill.refuse_payment_amount, waybill.refuse_payment_step,
               waybill.lock_payment, waybill.share_of_tax;
 DROP VIEW waybill.payment_details;
-DROP TABLE waybill.stray_webhook_events, waybill.payment_webhook_events, waybill.payment_attempts,
+DROP SCHEMA payment_inbox CASCADE;
+DROP TABLE waybill.payment_webhook_events, waybill.payment_attempts,
            waybill.refund_status_history, waybill.payment_status_history, waybill.refunds, waybill.payments;
 DROP FUNCTION waybill.payment_snapshot, waybill.refund_snapshot;
 DELETE FROM waybill.valid_transitions WHERE machine IN ('payment', 'refund');

@@ -128,7 +128,11 @@ export class PaymentsRepository {
 
   /** Keeps an event that names no tenant of ours. */
   async keepStrayEvent(provider: string, { id, type }: ProviderEvent, digest: Buffer): Promise<void> {
-    await this.dataSource.query('SELECT waybill.keep_stray_event($1, $2, $3, $4)', [provider, id, type, digest]);
+    await this.dataSource.query(
+      `INSERT INTO payment_inbox.stray_events (provider, event, type, digest) VALUES ($1, $2, $3, $4)
+       ON CONFLICT (provider, event) DO NOTHING`,
+      [provider, id, type, digest],
+    );
   }
 
   private async run(

@@ -92,7 +92,16 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
   const seconds = Math.round((Date.now() - began) / 1000);
   const { restarts } = processes;
   return {
-    ...{ seed, payments, sent, restarts, abandoned, answers, calls, money, seconds, recoverySeconds },
+    seed,
+    payments,
+    sent,
+    restarts,
+    abandoned,
+    answers,
+    calls,
+    money,
+    seconds,
+    recoverySeconds,
     faults: [...storm.faults, ...faults],
   };
 }

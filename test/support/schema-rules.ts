@@ -195,7 +195,7 @@ export const SCHEMA_RULES: readonly Rule[] = [
   {
     says: 'a SECURITY DEFINER function that is no trigger is one the app role is meant to call, with the tenant as parameter',
     query: `SELECT p.oid::regprocedure AS what FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-      WHERE ${OURS} AND p.prosecdef AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('states_in_use', 'tenant_ids') AND $1::text[] IS NOT NULL
+      WHERE ${OURS} AND p.prosecdef AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('states_in_use', 'tenant_ids', 'find_tenant') AND $1::text[] IS NOT NULL
         AND coalesce(p.proargnames[1], '') <> 'p_tenant'`,
   },
 ];

@@ -13,10 +13,7 @@ export interface ZonedService {
 }
 
 /** Starts the service in a process of its own on a test's database. */
-export async function startZonedService(
-  database: TestDatabase,
-  env: Record<string, string>,
-): Promise<ZonedService> {
+export async function startZonedService(database: TestDatabase, env: Record<string, string>): Promise<ZonedService> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'service-main.mjs')], {
     env: { PATH: process.env.PATH, LOG_LEVEL: 'error', DATABASE_URL: database.appUrl, DATABASE_POOL_SIZE: '4', ...env },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,4 +1,4 @@
-import type Stripe from 'stripe';
+import type { Stripe } from 'stripe';
 import { ownerOf, type ProviderEvent, type ProviderFact } from './payment-provider.js';
 import { fromStripeAmount } from './stripe-money.js';
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import Stripe from 'stripe';
+import { Stripe } from 'stripe';
 import { CallRecoverer, IDEMPOTENCY_POLICY, type IdempotencyPolicy } from '../../../src/idempotency/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { FakeStripe, type Misbehaviour } from '../../support/fake-stripe.js';

@@ -77,7 +77,7 @@ describe('an event', () => {
     expect(await readPayment(operator(), payment.id)).toMatchObject({ status: 'captured', version: 3 });
     const kept = await rows(
       service.database.superuserUrl,
-      `SELECT outcome FROM waybill.payment_webhook_events WHERE event_id = 'evt-once'`,
+      `SELECT outcome FROM waybill.payment_webhook_events WHERE event = 'evt-once'`,
     );
     expect(kept).toEqual([{ outcome: 'applied' }]);
   });
@@ -142,7 +142,7 @@ describe('an event that means nothing here', () => {
     expect((await deliver(operator(), await signed(service, unknown))).status).toBe(200);
     const kept = await rows(
       service.database.superuserUrl,
-      `SELECT type, outcome, payment_id, length(digest) AS digest FROM waybill.payment_webhook_events WHERE event_id = 'evt-unknown'`,
+      `SELECT type, outcome, payment_id, length(digest) AS digest FROM waybill.payment_webhook_events WHERE event = 'evt-unknown'`,
     );
     expect(kept).toEqual([{ type: 'radar.warning', outcome: 'unknown', payment_id: payment.id, digest: 32 }]);
   });
@@ -157,7 +157,7 @@ describe('an event that means nothing here', () => {
     for (const status of [200, 200]) expect((await deliver(operator(), stray)).status).toBe(status);
     const kept = await rows(
       service.database.superuserUrl,
-      'SELECT type FROM waybill.stray_webhook_events WHERE event_id = $1',
+      'SELECT type FROM payment_inbox.stray_events WHERE event = $1',
       [id],
     );
     expect(kept).toEqual([{ type: 'payment.captured' }]);
