@@ -21,7 +21,8 @@ const PURE = [
   'workflow/(machine|diagram[a-z-]*)',
   'orders/(order-edit|order-number|order-page)',
   'identity/api-key',
-  'idempotency/(fingerprint|idempotency-key|policy)',
+  'idempotency/(fingerprint|idempotency-key|policy|lease)',
+  'payments/(provider-key|providers/(payment-provider|simulated-token|simulated-signature|stripe-money))',
 ];
 
 export default {

@@ -207,6 +207,7 @@ TABLE waybill.idempotency_keys OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, idempotency_key)
   CONSTRAINT idempotency_keys_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'completed'::text, 'failed'::text])))
   CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys USING btree (tenant_id, expires_at) WHERE (status <> 'processing'::text)
+  CREATE INDEX idempotency_keys_leases_idx ON waybill.idempotency_keys USING btree (tenant_id, lease_until) WHERE (lease_token IS NOT NULL)
   POLICY idempotency_keys_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
   CREATE TRIGGER idempotency_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
   CREATE TRIGGER idempotency_keys_00_no_truncate BEFORE TRUNCATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice')
@@ -362,6 +363,7 @@ TABLE waybill.orders OWNER waybill_owner ROW LEVEL SECURITY FORCED
   CREATE TRIGGER orders_10_insert BEFORE INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('order')
   CREATE TRIGGER orders_10_money BEFORE UPDATE ON waybill.orders FOR EACH ROW WHEN (((old.status <> 'pending'::text) AND (((((new.subtotal IS DISTINCT FROM old.subtotal) OR (new.discount IS DISTINCT FROM old.discount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.shipping IS DISTINCT FROM old.shipping)) OR (new.total IS DISTINCT FROM old.total)))) EXECUTE FUNCTION waybill.refuse_change('the amounts of an order are fixed once it is no longer pending')
   CREATE TRIGGER orders_20_update BEFORE UPDATE ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('order', 'waybill.order_status_history', 'order_id')
+  CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW WHEN ((((new.status = 'canceled'::text) AND (old.status <> 'canceled'::text)) OR (new.total <> old.total))) EXECUTE FUNCTION waybill.refuse_while_paying()
   CREATE TRIGGER orders_30_history AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.order_status_history', 'order_id')
   CREATE TRIGGER orders_40_adds_up_insert AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.order_adds_up()
   CREATE TRIGGER orders_40_adds_up_update AFTER UPDATE ON waybill.orders FOR EACH ROW WHEN (((((new.subtotal IS DISTINCT FROM old.subtotal) OR (new.discount IS DISTINCT FROM old.discount)) OR (new.tax IS DISTINCT FROM old.tax)) OR ((new.total - new.shipping) IS DISTINCT FROM (old.total - old.shipping)))) EXECUTE FUNCTION waybill.order_adds_up()
@@ -371,6 +373,191 @@ TABLE waybill.orders OWNER waybill_owner ROW LEVEL SECURITY FORCED
   GRANT INSERT, SELECT, UPDATE TO waybill_app
   GRANT SELECT TO waybill_audit
   GRANT UPDATE (version) TO waybill_audit
+
+TABLE waybill.payment_attempts OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  -- One row for each thing that is asked of a provider: enough to ask again under the same key, without the client.
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  payment_id uuid NOT NULL
+  refund_id uuid
+  operation text COLLATE "C" NOT NULL
+  status text COLLATE "C" NOT NULL DEFAULT 'processing'::text
+  provider_key text COLLATE "C" NOT NULL
+  payment_method text COLLATE "C"
+  amount bigint NOT NULL
+  tax bigint NOT NULL
+  decline_code text COLLATE "C"
+  started_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  settled_at timestamp with time zone
+  CONSTRAINT payment_attempts_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))))
+  CONSTRAINT payment_attempts_method_given CHECK (((operation = 'authorize'::text) = (payment_method IS NOT NULL)))
+  CONSTRAINT payment_attempts_method_length CHECK (((length(payment_method) >= 1) AND (length(payment_method) <= 255)))
+  CONSTRAINT payment_attempts_operation_check CHECK ((operation = ANY (ARRAY['authorize'::text, 'capture'::text, 'void'::text, 'refund'::text])))
+  CONSTRAINT payment_attempts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id)
+  CONSTRAINT payment_attempts_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT payment_attempts_provider_key_format CHECK ((provider_key ~ '^[0-9a-f]{64}$'::text))
+  CONSTRAINT payment_attempts_provider_key_key UNIQUE (tenant_id, provider_key)
+  CONSTRAINT payment_attempts_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds(tenant_id, id)
+  CONSTRAINT payment_attempts_refund_given CHECK (((operation = 'refund'::text) = (refund_id IS NOT NULL)))
+  CONSTRAINT payment_attempts_settled CHECK (((status = ANY (ARRAY['succeeded'::text, 'refused'::text])) = (settled_at IS NOT NULL)))
+  CONSTRAINT payment_attempts_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'refused'::text, 'needs_reconciliation'::text])))
+  CREATE INDEX payment_attempts_refund_idx ON waybill.payment_attempts USING btree (tenant_id, refund_id) WHERE (refund_id IS NOT NULL)
+  CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts USING btree (tenant_id, payment_id) WHERE ((refund_id IS NULL) AND (status = ANY (ARRAY['processing'::text, 'needs_reconciliation'::text])))
+  POLICY payment_attempts_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER payment_attempts_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER payment_attempts_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what was asked of a provider stays on record')
+  CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_attempts FOR EACH ROW WHEN (((old.settled_at IS NOT NULL) OR ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.refund_id IS DISTINCT FROM old.refund_id)) OR (new.operation IS DISTINCT FROM old.operation)) OR (new.provider_key IS DISTINCT FROM old.provider_key)) OR (new.payment_method IS DISTINCT FROM old.payment_method)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.started_at IS DISTINCT FROM old.started_at)))) EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one')
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.payment_status_history OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  payment_id uuid NOT NULL
+  seq integer NOT NULL
+  from_status text COLLATE "C"
+  to_status text COLLATE "C" NOT NULL
+  changed_by uuid NOT NULL
+  changed_at timestamp with time zone NOT NULL
+  reason text
+  request_id text
+  CONSTRAINT payment_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)))
+  CONSTRAINT payment_status_history_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id)
+  CONSTRAINT payment_status_history_pkey PRIMARY KEY (tenant_id, payment_id, seq)
+  CONSTRAINT payment_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)))
+  CONSTRAINT payment_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id)
+  POLICY payment_status_history_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER payment_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only')
+  CREATE TRIGGER payment_status_history_00_by_trigger BEFORE INSERT ON waybill.payment_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of payments; change the payment')
+  CREATE TRIGGER payment_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.payment_webhook_events OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  provider text COLLATE "C" NOT NULL
+  event text COLLATE "C" NOT NULL
+  type text COLLATE "C" NOT NULL
+  payment_id uuid
+  outcome text COLLATE "C" NOT NULL
+  digest bytea NOT NULL -- SHA-256 of the body. The body itself may hold personal data and can be read at the provider by its event id.
+  received_at timestamp with time zone NOT NULL DEFAULT clock_timestamp()
+  CONSTRAINT payment_webhook_events_digest_length CHECK ((octet_length(digest) = 32))
+  CONSTRAINT payment_webhook_events_event_length CHECK (((length(event) >= 1) AND (length(event) <= 255)))
+  CONSTRAINT payment_webhook_events_outcome_check CHECK ((outcome = ANY (ARRAY['applied'::text, 'nothing-to-do'::text, 'unknown'::text])))
+  CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event)
+  CONSTRAINT payment_webhook_events_type_length CHECK (((length(type) >= 1) AND (length(type) <= 255)))
+  POLICY payment_webhook_events_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER payment_webhook_events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came')
+  CREATE TRIGGER payment_webhook_events_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.payments OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  order_id uuid NOT NULL
+  provider text COLLATE "C" NOT NULL
+  provider_ref text COLLATE "C"
+  status text COLLATE "C" NOT NULL
+  version integer NOT NULL DEFAULT 1
+  currency text COLLATE "C" NOT NULL
+  amount bigint NOT NULL
+  tax bigint NOT NULL
+  authorized bigint NOT NULL DEFAULT 0
+  captured bigint NOT NULL DEFAULT 0
+  captured_tax bigint NOT NULL DEFAULT 0
+  refunding bigint NOT NULL DEFAULT 0 -- Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.
+  refunding_tax bigint NOT NULL DEFAULT 0
+  refunded bigint NOT NULL DEFAULT 0
+  refunded_tax bigint NOT NULL DEFAULT 0
+  decline_code text COLLATE "C"
+  created_at timestamp with time zone NOT NULL DEFAULT statement_timestamp()
+  updated_at timestamp with time zone NOT NULL DEFAULT statement_timestamp()
+  transition_reason text
+  CONSTRAINT payments_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))))
+  CONSTRAINT payments_authorized_within_amount CHECK (((authorized >= 0) AND (authorized <= amount)))
+  CONSTRAINT payments_captured_within_authorized CHECK ((((captured >= 0) AND (captured <= authorized)) AND ((captured_tax >= 0) AND (captured_tax <= tax)) AND (((captured - captured_tax) >= 0) AND ((captured - captured_tax) <= (amount - tax)))))
+  CONSTRAINT payments_currency_format CHECK ((currency ~ '^[A-Z]{3}$'::text))
+  CONSTRAINT payments_decline_code_length CHECK (((length(decline_code) >= 1) AND (length(decline_code) <= 100)))
+  CONSTRAINT payments_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id)
+  CONSTRAINT payments_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT payments_provider_format CHECK ((provider ~ '^[a-z][a-z0-9_-]{0,31}$'::text))
+  CONSTRAINT payments_provider_ref_key UNIQUE (tenant_id, provider, provider_ref)
+  CONSTRAINT payments_provider_ref_length CHECK (((length(provider_ref) >= 1) AND (length(provider_ref) <= 255)))
+  CONSTRAINT payments_refunded_within_captured CHECK (((refunded >= 0) AND (refunding >= 0) AND ((refunded + refunding) <= captured) AND (refunded_tax >= 0) AND (refunding_tax >= 0) AND ((refunded_tax + refunding_tax) <= captured_tax) AND (refunded >= refunded_tax) AND (refunding >= refunding_tax) AND (((refunded - refunded_tax) + (refunding - refunding_tax)) <= (captured - captured_tax))))
+  CONSTRAINT payments_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'authorized'::text, 'declined'::text, 'capturing'::text, 'captured'::text, 'voiding'::text, 'voided'::text, 'refunded'::text, 'needs_reconciliation'::text])))
+  CONSTRAINT payments_transition_reason_passes CHECK ((transition_reason IS NULL))
+  CONSTRAINT payments_version_positive CHECK ((version >= 1))
+  CREATE UNIQUE INDEX payments_live_key ON waybill.payments USING btree (tenant_id, order_id) WHERE (status <> ALL (ARRAY['declined'::text, 'voided'::text, 'refunded'::text]))
+  POLICY payments_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER payments_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER payments_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten')
+  CREATE TRIGGER payments_10_identity BEFORE UPDATE ON waybill.payments FOR EACH ROW WHEN ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.order_id IS DISTINCT FROM old.order_id)) OR (new.provider IS DISTINCT FROM old.provider)) OR (new.currency IS DISTINCT FROM old.currency)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.created_at IS DISTINCT FROM old.created_at)) OR ((old.provider_ref IS NOT NULL) AND (new.provider_ref IS DISTINCT FROM old.provider_ref)))) EXECUTE FUNCTION waybill.refuse_change('tenant_id, id, order_id, provider, currency, amount, tax, created_at and a known provider_ref of a payment never change')
+  CREATE TRIGGER payments_10_insert BEFORE INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('payment')
+  CREATE TRIGGER payments_20_update BEFORE UPDATE ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('payment', 'waybill.payment_status_history', 'payment_id')
+  CREATE TRIGGER payments_30_history AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.payment_status_history', 'payment_id')
+  CREATE TRIGGER payments_50_event_insert AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION audit.record_change('payment', 'waybill.payment_snapshot', 'waybill.payment_status_history', 'payment_id')
+  CREATE TRIGGER payments_50_event_update AFTER UPDATE ON waybill.payments FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('payment', 'waybill.payment_snapshot', 'waybill.payment_status_history', 'payment_id')
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.refund_status_history OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  refund_id uuid NOT NULL
+  seq integer NOT NULL
+  from_status text COLLATE "C"
+  to_status text COLLATE "C" NOT NULL
+  changed_by uuid NOT NULL
+  changed_at timestamp with time zone NOT NULL
+  reason text
+  request_id text
+  CONSTRAINT refund_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)))
+  CONSTRAINT refund_status_history_pkey PRIMARY KEY (tenant_id, refund_id, seq)
+  CONSTRAINT refund_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)))
+  CONSTRAINT refund_status_history_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds(tenant_id, id)
+  CONSTRAINT refund_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id)
+  POLICY refund_status_history_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER refund_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only')
+  CREATE TRIGGER refund_status_history_00_by_trigger BEFORE INSERT ON waybill.refund_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of refunds; change the refund')
+  CREATE TRIGGER refund_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
+
+TABLE waybill.refunds OWNER waybill_owner ROW LEVEL SECURITY FORCED
+  tenant_id bigint NOT NULL
+  id uuid NOT NULL
+  payment_id uuid NOT NULL
+  status text COLLATE "C" NOT NULL
+  version integer NOT NULL DEFAULT 1
+  amount bigint NOT NULL
+  tax bigint NOT NULL
+  reason text
+  provider_ref text COLLATE "C"
+  decline_code text COLLATE "C"
+  created_at timestamp with time zone NOT NULL DEFAULT statement_timestamp()
+  updated_at timestamp with time zone NOT NULL DEFAULT statement_timestamp()
+  transition_reason text
+  CONSTRAINT refunds_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))))
+  CONSTRAINT refunds_decline_code_length CHECK (((length(decline_code) >= 1) AND (length(decline_code) <= 100)))
+  CONSTRAINT refunds_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id)
+  CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id)
+  CONSTRAINT refunds_provider_ref_length CHECK (((length(provider_ref) >= 1) AND (length(provider_ref) <= 255)))
+  CONSTRAINT refunds_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)))
+  CONSTRAINT refunds_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'failed'::text, 'needs_reconciliation'::text])))
+  CONSTRAINT refunds_transition_reason_passes CHECK ((transition_reason IS NULL))
+  CONSTRAINT refunds_version_positive CHECK ((version >= 1))
+  CREATE INDEX refunds_payment_idx ON waybill.refunds USING btree (tenant_id, payment_id, created_at, id)
+  POLICY refunds_tenant PERMISSIVE FOR ALL TO PUBLIC USING (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint) WITH CHECK (tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)
+  CREATE TRIGGER refunds_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()
+  CREATE TRIGGER refunds_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten')
+  CREATE TRIGGER refunds_10_identity BEFORE UPDATE ON waybill.refunds FOR EACH ROW WHEN (((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.reason IS DISTINCT FROM old.reason)) OR (new.created_at IS DISTINCT FROM old.created_at)) OR ((old.provider_ref IS NOT NULL) AND (new.provider_ref IS DISTINCT FROM old.provider_ref)))) EXECUTE FUNCTION waybill.refuse_change('tenant_id, id, payment_id, amount, tax, reason, created_at and a known provider_ref of a refund never change')
+  CREATE TRIGGER refunds_10_insert BEFORE INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('refund')
+  CREATE TRIGGER refunds_20_update BEFORE UPDATE ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('refund', 'waybill.refund_status_history', 'refund_id')
+  CREATE TRIGGER refunds_30_history AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.refund_status_history', 'refund_id')
+  CREATE TRIGGER refunds_50_event_insert AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION audit.record_change('refund', 'waybill.refund_snapshot', 'waybill.refund_status_history', 'refund_id')
+  CREATE TRIGGER refunds_50_event_update AFTER UPDATE ON waybill.refunds FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('refund', 'waybill.refund_snapshot', 'waybill.refund_status_history', 'refund_id')
+  GRANT SELECT TO waybill_app
+  GRANT SELECT TO waybill_audit
 
 TABLE waybill.tenants OWNER waybill_owner ROW LEVEL SECURITY FORCED
   id bigint NOT NULL BY DEFAULT AS IDENTITY
@@ -492,6 +679,39 @@ VIEW waybill.order_details OWNER waybill_owner WITH (security_invoker=true)
              FROM audit.events e
             WHERE ((e.tenant_id = o.tenant_id) AND (e.stream = ('order/'::text || o.id)) AND (e.version = o.version))) AS event_hash
      FROM waybill.orders o;
+  GRANT SELECT TO waybill_app
+
+VIEW waybill.payment_details OWNER waybill_owner WITH (security_invoker=true)
+  -- A payment with its refunds, as the API shows it.
+   SELECT tenant_id,
+      id,
+      order_id,
+      provider,
+      provider_ref,
+      status,
+      version,
+      currency,
+      amount,
+      tax,
+      authorized,
+      captured,
+      captured_tax,
+      refunding,
+      refunding_tax,
+      refunded,
+      refunded_tax,
+      decline_code,
+      created_at,
+      updated_at,
+      ( SELECT COALESCE(jsonb_agg((jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status, 'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code, 'createdAt', to_char((r.created_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'updatedAt', to_char((r.updated_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text)) || jsonb_build_object('eventHash', ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+                     FROM audit.events e
+                    WHERE ((e.tenant_id = r.tenant_id) AND (e.stream = ('refund/'::text || r.id)) AND (e.version = r.version))))) ORDER BY r.created_at, r.id), '[]'::jsonb) AS "coalesce"
+             FROM waybill.refunds r
+            WHERE ((r.tenant_id = p.tenant_id) AND (r.payment_id = p.id))) AS refunds,
+      ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+             FROM audit.events e
+            WHERE ((e.tenant_id = p.tenant_id) AND (e.stream = ('payment/'::text || p.id)) AND (e.version = p.version))) AS event_hash
+     FROM waybill.payments p;
   GRANT SELECT TO waybill_app
 
 -- Sequences -------------------------------------------------------------------------------------------------------
@@ -810,6 +1030,120 @@ FUNCTION waybill.add_state OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.apply_payment_fact OWNER waybill_owner
+  -- Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do.
+  CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
+   RETURNS text
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+    v_pending waybill.payment_attempts;
+    v_operation text := CASE p_fact WHEN 'captured' THEN 'capture' WHEN 'voided' THEN 'void' ELSE 'authorize' END;
+    v_is_mine boolean;
+  BEGIN
+    SELECT a.* INTO v_pending FROM waybill.payment_attempts a
+    WHERE a.tenant_id = p_tenant AND a.payment_id = p_payment AND a.refund_id IS NULL
+      AND a.status IN ('processing', 'needs_reconciliation');
+    v_is_mine := FOUND AND v_pending.operation = v_operation;
+
+    -- Facts come late and in any order. What a payment has left behind says nothing new of it.
+    IF v_payment.status IN ('declined', 'captured', 'voided', 'refunded')
+       OR (p_fact IN ('authorized', 'declined') AND NOT v_is_mine) THEN
+      RETURN 'nothing-to-do';
+    END IF;
+    IF v_is_mine THEN
+      PERFORM waybill.settle_payment_attempt(p_tenant, v_pending.id, CASE p_fact WHEN 'declined' THEN 'refused' ELSE 'succeeded' END,
+                                             p_provider_ref, p_amount, p_decline_code);
+      RETURN 'applied';
+    END IF;
+    -- Captured or let go, but not by what is pending here: a hold was there in any case, and a rival step came too late.
+    IF v_pending.id IS NOT NULL THEN
+      PERFORM waybill.settle_payment_attempt(p_tenant, v_pending.id, CASE v_pending.operation WHEN 'authorize' THEN 'succeeded' ELSE 'refused' END,
+                                             p_provider_ref, NULL, CASE WHEN v_pending.operation <> 'authorize' THEN 'already_' || p_fact END);
+    END IF;
+    UPDATE waybill.payments p
+    SET status = p_fact,
+        captured = CASE p_fact WHEN 'captured' THEN p_amount ELSE p.captured END,
+        captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(p_amount, p.amount, p.tax) ELSE p.captured_tax END,
+        provider_ref = coalesce(p.provider_ref, p_provider_ref)
+    WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    RETURN 'applied';
+  END
+  $function$
+
+FUNCTION waybill.apply_refund_fact OWNER waybill_owner
+  -- Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. Returns applied or nothing-to-do.
+  CREATE OR REPLACE FUNCTION waybill.apply_refund_fact(p_tenant bigint, p_refund uuid, p_fact text, p_provider_ref text, p_decline_code text)
+   RETURNS text
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_refund waybill.refunds;
+    v_attempt uuid;
+  BEGIN
+    PERFORM waybill.lock_payment(p_tenant, r.payment_id) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund;
+    SELECT r.* INTO v_refund FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund FOR NO KEY UPDATE;
+    IF v_refund.status IN ('processing', 'needs_reconciliation') THEN
+      SELECT a.id INTO STRICT v_attempt FROM waybill.payment_attempts a
+      WHERE a.tenant_id = p_tenant AND a.refund_id = p_refund AND a.settled_at IS NULL;
+      PERFORM waybill.settle_payment_attempt(p_tenant, v_attempt, CASE p_fact WHEN 'failed' THEN 'refused' ELSE 'succeeded' END,
+                                             p_provider_ref, NULL, p_decline_code);
+      RETURN 'applied';
+    END IF;
+    IF v_refund.status <> 'succeeded' OR p_fact <> 'failed' THEN
+      RETURN 'nothing-to-do';
+    END IF;
+    -- A bank can send a refund back days later. The payment holds the money again, and is live again unless another one is.
+    WITH refund AS (
+      UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = p_refund
+    )
+    UPDATE waybill.payments p
+    SET refunded = p.refunded - v_refund.amount, refunded_tax = p.refunded_tax - v_refund.tax,
+        status = CASE WHEN p.status = 'refunded' AND NOT EXISTS (
+          SELECT FROM waybill.payments o WHERE o.tenant_id = p_tenant AND o.order_id = p.order_id AND o.id <> p.id
+            AND o.status NOT IN ('declined', 'voided', 'refunded')) THEN 'captured' ELSE p.status END
+    WHERE p.tenant_id = p_tenant AND p.id = v_refund.payment_id;
+    RETURN 'applied';
+  END
+  $function$
+
+FUNCTION waybill.begin_capture OWNER waybill_owner
+  -- Puts on record that a provider is about to be asked to take an amount (null: all that it holds). No row when there is no such payment.
+  CREATE OR REPLACE FUNCTION waybill.begin_capture(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text, p_amount bigint)
+   RETURNS SETOF waybill.payment_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+    v_amount bigint := coalesce(p_amount, v_payment.authorized);
+  BEGIN
+    IF v_payment.id IS NULL THEN
+      RETURN;
+    END IF;
+    IF v_payment.status <> 'authorized' THEN
+      PERFORM waybill.refuse_payment_step(v_payment, 'captured');
+    END IF;
+    IF v_amount NOT BETWEEN 1 AND v_payment.authorized THEN
+      PERFORM waybill.refuse_payment_amount(v_amount, v_payment.authorized);
+    END IF;
+    WITH attempt AS (
+      INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, amount, tax)
+      VALUES (p_tenant, p_attempt, p_payment, 'capture', p_provider_key, v_amount,
+              waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax))
+    )
+    UPDATE waybill.payments p SET status = 'capturing' WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.begin_history OWNER waybill_owner
   -- AFTER INSERT … FOR EACH ROW, arguments: history table, its column for this entity. The first row of the history.
   CREATE OR REPLACE FUNCTION waybill.begin_history()
@@ -826,6 +1160,119 @@ FUNCTION waybill.begin_history OWNER waybill_owner
     RETURN NULL;
   END
   $function$
+
+FUNCTION waybill.begin_payment OWNER waybill_owner
+  -- Puts on record that a provider is about to be asked to hold an amount (null: the order's total). No row when there is no such order.
+  CREATE OR REPLACE FUNCTION waybill.begin_payment(p_tenant bigint, p_order uuid, p_payment uuid, p_attempt uuid, p_provider text, p_provider_key text, p_payment_method text, p_amount bigint)
+   RETURNS SETOF waybill.payment_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_order waybill.orders := waybill.lock_order(p_tenant, p_order, NULL);
+    v_amount bigint := coalesce(p_amount, v_order.total);
+    v_tax bigint := waybill.share_of_tax(v_amount, nullif(v_order.total, 0), v_order.tax);
+    v_live record;
+    v_now timestamptz := clock_timestamp();
+  BEGIN
+    IF v_order.id IS NULL THEN
+      RETURN;
+    END IF;
+    IF v_order.status = 'canceled' THEN
+      RAISE EXCEPTION 'order % is canceled: nothing is to be paid', p_order USING ERRCODE = 'WB031';
+    END IF;
+    SELECT p.id, p.status INTO v_live FROM waybill.payments p
+    WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded');
+    IF FOUND THEN
+      RAISE EXCEPTION 'order % has a live payment %, which is %', p_order, v_live.id, v_live.status
+        USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_live.id, 'status', v_live.status)::text;
+    END IF;
+    IF v_amount NOT BETWEEN 1 AND v_order.total THEN
+      PERFORM waybill.refuse_payment_amount(v_amount, v_order.total);
+    END IF;
+    WITH attempt AS (
+      INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, payment_method, amount, tax)
+      VALUES (p_tenant, p_attempt, p_payment, 'authorize', p_provider_key, p_payment_method, v_amount, v_tax)
+    )
+    INSERT INTO waybill.payments (tenant_id, id, order_id, provider, status, currency, amount, tax, created_at, updated_at)
+    SELECT p_tenant, p_payment, p_order, p_provider, m.initial_state, v_order.currency, v_amount, v_tax, v_now, v_now
+    FROM waybill.machines m WHERE m.machine = 'payment';
+    RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.begin_refund OWNER waybill_owner
+  -- Promises an amount (null: all that is left) with the tax in it (null: in proportion) to a refund. No row when there is no such payment.
+  CREATE OR REPLACE FUNCTION waybill.begin_refund(p_tenant bigint, p_payment uuid, p_refund uuid, p_attempt uuid, p_provider_key text, p_amount bigint, p_tax bigint, p_reason text)
+   RETURNS SETOF waybill.payment_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+    v_left bigint := v_payment.captured - v_payment.refunded - v_payment.refunding;
+    v_left_tax bigint := v_payment.captured_tax - v_payment.refunded_tax - v_payment.refunding_tax;
+    v_amount bigint := coalesce(p_amount, v_left);
+    v_tax bigint := coalesce(p_tax, waybill.share_of_tax(v_amount, nullif(v_left, 0), v_left_tax));
+    v_now timestamptz := clock_timestamp();
+  BEGIN
+    IF v_payment.id IS NULL THEN
+      RETURN;
+    END IF;
+    IF v_payment.status NOT IN ('captured', 'refunded') THEN
+      PERFORM waybill.refuse_payment_step(v_payment, 'refunded');
+    END IF;
+    IF v_left < 1 OR v_amount > v_left OR v_tax > v_left_tax OR v_amount - v_tax > v_left - v_left_tax THEN
+      RAISE EXCEPTION 'payment % has % (tax %) left to refund, not % (tax %)', p_payment, v_left, v_left_tax, v_amount, v_tax
+        USING ERRCODE = 'WB033', DETAIL = jsonb_build_object('left', v_left, 'leftTax', v_left_tax)::text;
+    END IF;
+    IF v_amount < 1 OR v_tax NOT BETWEEN 0 AND v_amount THEN
+      PERFORM waybill.refuse_payment_amount(v_amount, v_left);
+    END IF;
+    WITH attempt AS (
+      INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, refund_id, operation, provider_key, amount, tax)
+      VALUES (p_tenant, p_attempt, p_payment, p_refund, 'refund', p_provider_key, v_amount, v_tax)
+    ), refund AS (
+      INSERT INTO waybill.refunds (tenant_id, id, payment_id, status, amount, tax, reason, created_at, updated_at)
+      SELECT p_tenant, p_refund, p_payment, m.initial_state, v_amount, v_tax, p_reason, v_now, v_now
+      FROM waybill.machines m WHERE m.machine = 'refund'
+    )
+    UPDATE waybill.payments p SET refunding = p.refunding + v_amount, refunding_tax = p.refunding_tax + v_tax
+    WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.begin_void OWNER waybill_owner
+  -- Puts on record that a provider is about to be asked to let go of what it holds. No row when there is no such payment.
+  CREATE OR REPLACE FUNCTION waybill.begin_void(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text)
+   RETURNS SETOF waybill.payment_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  BEGIN
+    IF v_payment.id IS NULL THEN
+      RETURN;
+    END IF;
+    IF v_payment.status <> 'authorized' THEN
+      PERFORM waybill.refuse_payment_step(v_payment, 'voided');
+    END IF;
+    WITH attempt AS (
+      INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, amount, tax)
+      VALUES (p_tenant, p_attempt, p_payment, 'void', p_provider_key, v_payment.amount, v_payment.tax)
+    )
+    UPDATE waybill.payments p SET status = 'voiding' WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
 
 FUNCTION waybill.change_user OWNER waybill_owner
   -- Changes a user and returns it; null leaves a part as it is. No row for the system user, and where there is none.
@@ -1205,6 +1652,40 @@ FUNCTION waybill.guard_update OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.keep_webhook_event OWNER waybill_owner
+  -- Keeps a provider's event and applies its fact, once. Returns applied, nothing-to-do, unknown, or seen for one that came before.
+  CREATE OR REPLACE FUNCTION waybill.keep_webhook_event(p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text, p_fact text, p_amount bigint, p_decline_code text)
+   RETURNS text
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_attempt record;
+    v_outcome text := 'unknown';
+  BEGIN
+    -- A second delivery of the same event waits here for the first one.
+    PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || '/' || p_provider || '/' || p_event, 20));
+    IF EXISTS (SELECT FROM waybill.payment_webhook_events e
+               WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event = p_event) THEN
+      RETURN 'seen';
+    END IF;
+    SELECT a.payment_id, a.refund_id INTO v_attempt
+    FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.id = a.payment_id
+    WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider;
+    IF v_attempt.payment_id IS NOT NULL AND p_fact IS NOT NULL THEN
+      v_outcome := CASE
+        WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, v_attempt.payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
+        WHEN v_attempt.refund_id IS NOT NULL THEN waybill.apply_refund_fact(p_tenant, v_attempt.refund_id, p_fact, p_provider_ref, p_decline_code)
+        ELSE 'unknown' END;
+    END IF;
+    INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event, type, payment_id, outcome, digest)
+    VALUES (p_tenant, p_provider, p_event, p_type, v_attempt.payment_id, v_outcome, p_digest);
+    RETURN v_outcome;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.lock_order OWNER waybill_owner
   -- Locks an order until the transaction ends and checks its version, unless that is null. A row of nulls when there is none.
   CREATE OR REPLACE FUNCTION waybill.lock_order(p_tenant bigint, p_id uuid, p_expected_version integer)
@@ -1240,6 +1721,24 @@ FUNCTION waybill.lock_order_details OWNER waybill_owner
   END
   $function$
   GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.lock_payment OWNER waybill_owner
+  -- Locks a payment and its order until the transaction ends. A row of nulls when there is none.
+  CREATE OR REPLACE FUNCTION waybill.lock_payment(p_tenant bigint, p_payment uuid)
+   RETURNS waybill.payments
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_payment waybill.payments;
+  BEGIN
+    -- Order first, then payment, then refund: the order of a payment never changes, so it may be read without a lock.
+    PERFORM waybill.lock_order(p_tenant, p.order_id, NULL) FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    SELECT p.* INTO v_payment FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment FOR NO KEY UPDATE;
+    RETURN v_payment;
+  END
+  $function$
 
 FUNCTION waybill.lock_users OWNER waybill_owner
   -- Keeps others from changing these users until the transaction ends, always in the order of their ids.
@@ -1399,6 +1898,25 @@ FUNCTION waybill.patch_order OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.payment_snapshot OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.payment_snapshot(p_tenant bigint, p_payment uuid)
+   RETURNS jsonb
+   LANGUAGE plpgsql
+   STABLE PARALLEL SAFE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN (
+      SELECT jsonb_build_object('id', p.id, 'orderId', p.order_id, 'provider', p.provider, 'providerRef', p.provider_ref,
+        'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
+        'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
+        'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax,
+        'declineCode', p.decline_code, 'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+      FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment);
+  END
+  $function$
+  GRANT EXECUTE TO waybill_audit
+
 FUNCTION waybill.place_order OWNER waybill_owner
   -- Places an order with its lines and contacts and returns it. Amounts in minor units; arrays are parallel, one entry a line or contact.
   CREATE OR REPLACE FUNCTION waybill.place_order(p_tenant bigint, p_id uuid, p_number text, p_channel text, p_external_ref text, p_customer_ref text, p_currency text, p_subtotal bigint, p_discount bigint, p_tax bigint, p_shipping bigint, p_total bigint, p_metadata jsonb, p_skus text[], p_names text[], p_quantities bigint[], p_unit_prices bigint[], p_discounts bigint[], p_tax_rates bigint[], p_taxes bigint[], p_totals bigint[], p_fields text[], p_values text[], p_salts bytea[])
@@ -1438,6 +1956,19 @@ FUNCTION waybill.place_order OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.put_back_key OWNER waybill_owner
+  -- Ends a lease early, for a call whose result is not known yet: after the wait a retry or the recoverer takes over.
+  CREATE OR REPLACE FUNCTION waybill.put_back_key(p_tenant bigint, p_key text, p_lease_token uuid, p_wait interval)
+   RETURNS void
+   LANGUAGE sql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    UPDATE waybill.idempotency_keys k SET lease_until = clock_timestamp() + p_wait
+    WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.lease_token = p_lease_token
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.record_key_use OWNER waybill_owner
   -- Notes when keys were last used, in parallel arrays; a time never goes back. Acts as the tenant's system user.
   CREATE OR REPLACE FUNCTION waybill.record_key_use(p_tenant bigint, p_ids uuid[], p_times timestamp with time zone[])
@@ -1459,6 +1990,21 @@ FUNCTION waybill.record_key_use OWNER waybill_owner
   $function$
   GRANT EXECUTE TO waybill_app
 
+FUNCTION waybill.refund_snapshot OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.refund_snapshot(p_tenant bigint, p_refund uuid)
+   RETURNS jsonb
+   LANGUAGE plpgsql
+   STABLE PARALLEL SAFE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN (SELECT jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
+        'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+        'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund);
+  END
+  $function$
+  GRANT EXECUTE TO waybill_audit
+
 FUNCTION waybill.refuse_change OWNER waybill_owner
   -- Trigger function that refuses; its argument is the sentence that says why. What it refuses is said by the trigger.
   CREATE OR REPLACE FUNCTION waybill.refuse_change()
@@ -1469,6 +2015,38 @@ FUNCTION waybill.refuse_change OWNER waybill_owner
   BEGIN
     RAISE EXCEPTION '% on %.% is refused: %', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0]
       USING ERRCODE = 'WB002';
+  END
+  $function$
+
+FUNCTION waybill.refuse_payment_amount OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.refuse_payment_amount(p_amount bigint, p_max bigint)
+   RETURNS void
+   LANGUAGE plpgsql
+   STABLE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RAISE EXCEPTION 'an amount of % is not between 1 and %', p_amount, p_max
+      USING ERRCODE = 'WB032', DETAIL = jsonb_build_object('amount', p_amount, 'max', p_max)::text;
+  END
+  $function$
+
+FUNCTION waybill.refuse_payment_step OWNER waybill_owner
+  CREATE OR REPLACE FUNCTION waybill.refuse_payment_step(p_payment waybill.payments, p_to text)
+   RETURNS void
+   LANGUAGE plpgsql
+   STABLE
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    IF p_payment.status IN ('processing', 'capturing', 'voiding', 'needs_reconciliation') THEN
+      RAISE EXCEPTION 'payment % is %: what was begun must end first', p_payment.id, p_payment.status
+        USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', p_payment.id, 'status', p_payment.status)::text;
+    END IF;
+    RAISE EXCEPTION 'payment % cannot go from % to %', p_payment.id, p_payment.status, p_to
+      USING ERRCODE = 'WB010', DETAIL = jsonb_build_object('from', p_payment.status, 'to', p_to, 'allowed', coalesce((
+        SELECT jsonb_agg(t.to_state ORDER BY t.to_state) FROM waybill.valid_transitions t
+        WHERE t.machine = 'payment' AND t.from_state = p_payment.status AND t.roles <> '{system}'), '[]'::jsonb))::text;
   END
   $function$
 
@@ -1483,6 +2061,28 @@ FUNCTION waybill.refuse_unless_audit OWNER waybill_owner
       RAISE EXCEPTION '% on %.% is refused: %', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME, TG_ARGV[0] USING ERRCODE = 'WB002';
     END IF;
     RETURN NULL;
+  END
+  $function$
+
+FUNCTION waybill.refuse_while_paying OWNER waybill_owner
+  -- BEFORE UPDATE … FOR EACH ROW of orders: not while a payment is live. A new payment locks the order, so none slips in.
+  CREATE OR REPLACE FUNCTION waybill.refuse_while_paying()
+   RETURNS trigger
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_payment record;
+  BEGIN
+    SELECT p.id, p.status INTO v_payment FROM waybill.payments p
+    WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
+    IF FOUND THEN
+      RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
+        USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
+              HINT = 'Void it or refund it first.';
+    END IF;
+    RETURN NEW;
   END
   $function$
 
@@ -1553,6 +2153,100 @@ FUNCTION waybill.set_context OWNER waybill_owner
   GRANT EXECUTE TO waybill_app
   GRANT EXECUTE TO waybill_sealer
 
+FUNCTION waybill.settle_payment_attempt OWNER waybill_owner
+  -- Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell. An attempt that has ended is left as it is.
+  CREATE OR REPLACE FUNCTION waybill.settle_payment_attempt(p_tenant bigint, p_attempt uuid, p_result text, p_provider_ref text, p_amount bigint, p_decline_code text)
+   RETURNS SETOF waybill.payment_details
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  DECLARE
+    v_attempt waybill.payment_attempts;
+    v_payment waybill.payments;
+    v_amount bigint;
+    v_tax bigint;
+    v_settled timestamptz := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
+  BEGIN
+    SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
+    v_payment := waybill.lock_payment(p_tenant, v_attempt.payment_id);
+    -- Again, under the lock: a webhook or another process may have settled it meanwhile.
+    SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
+    v_amount := coalesce(p_amount, v_attempt.amount);
+    v_tax := CASE v_amount WHEN v_attempt.amount THEN v_attempt.tax
+                           ELSE waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax) END;
+
+    IF v_attempt.settled_at IS NOT NULL OR v_attempt.status = p_result THEN
+      NULL;
+    ELSIF v_attempt.operation = 'refund' THEN
+      WITH attempt AS (
+        UPDATE waybill.payment_attempts a SET status = p_result, decline_code = p_decline_code, settled_at = v_settled
+        WHERE a.tenant_id = p_tenant AND a.id = p_attempt
+      ), refund AS (
+        UPDATE waybill.refunds r
+        SET status = CASE p_result WHEN 'refused' THEN 'failed' ELSE p_result END,
+            provider_ref = coalesce(r.provider_ref, p_provider_ref), decline_code = p_decline_code
+        WHERE r.tenant_id = p_tenant AND r.id = v_attempt.refund_id
+      )
+      UPDATE waybill.payments p
+      SET refunding = p.refunding - v_attempt.amount, refunding_tax = p.refunding_tax - v_attempt.tax,
+          refunded = p.refunded + CASE p_result WHEN 'succeeded' THEN v_attempt.amount ELSE 0 END,
+          refunded_tax = p.refunded_tax + CASE p_result WHEN 'succeeded' THEN v_attempt.tax ELSE 0 END,
+          status = CASE WHEN p_result = 'succeeded' AND p.refunded + v_attempt.amount = p.captured THEN 'refunded' ELSE p.status END
+      WHERE p.tenant_id = p_tenant AND p.id = v_attempt.payment_id AND p_result <> 'needs_reconciliation';
+    ELSE
+      WITH attempt AS (
+        UPDATE waybill.payment_attempts a SET status = p_result, decline_code = p_decline_code, settled_at = v_settled
+        WHERE a.tenant_id = p_tenant AND a.id = p_attempt
+      )
+      UPDATE waybill.payments p
+      SET provider_ref = coalesce(p.provider_ref, p_provider_ref),
+          decline_code = coalesce(p_decline_code, p.decline_code),
+          authorized = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'authorize' THEN v_amount ELSE p.authorized END,
+          captured = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'capture' THEN v_amount ELSE p.captured END,
+          captured_tax = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'capture' THEN v_tax ELSE p.captured_tax END,
+          status = CASE p_result
+            WHEN 'needs_reconciliation' THEN p_result
+            WHEN 'refused' THEN CASE v_attempt.operation WHEN 'authorize' THEN 'declined' ELSE 'authorized' END
+            ELSE CASE v_attempt.operation WHEN 'authorize' THEN 'authorized' WHEN 'capture' THEN 'captured' ELSE 'voided' END END
+      WHERE p.tenant_id = p_tenant AND p.id = v_attempt.payment_id;
+    END IF;
+    RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = v_attempt.payment_id;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.share_of_tax OWNER waybill_owner
+  -- The tax in a part of an amount: in proportion, rounded half up, and never so that tax or net of the whole is exceeded.
+  CREATE OR REPLACE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint)
+   RETURNS bigint
+   LANGUAGE sql
+   IMMUTABLE PARALLEL SAFE STRICT
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    SELECT least(p_part, p_whole_tax, greatest(p_part - (p_whole - p_whole_tax),
+                                               round(p_part::numeric * p_whole_tax / p_whole)::bigint))
+  $function$
+
+FUNCTION waybill.start_call OWNER waybill_owner
+  -- Puts on record, in the transaction that claimed the key, that a call is about to be made: of what, and under which name the other system knows it.
+  CREATE OR REPLACE FUNCTION waybill.start_call(p_tenant bigint, p_key text, p_lease_token uuid, p_resource text, p_provider_ref text)
+   RETURNS void
+   LANGUAGE plpgsql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    UPDATE waybill.idempotency_keys k
+    SET call_started_at = clock_timestamp(), resource = p_resource, provider_ref = p_provider_ref
+    WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.lease_token = p_lease_token;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'key % of tenant % is no longer claimed by this worker', p_key, p_tenant USING ERRCODE = 'WB020';
+    END IF;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
 FUNCTION waybill.states_in_use OWNER waybill_owner
   -- The states that entities of a machine are in, all tenants together: nothing but their names. For the warning at the start.
   CREATE OR REPLACE FUNCTION waybill.states_in_use(p_machine text)
@@ -1619,6 +2313,25 @@ FUNCTION waybill.sweep_keys OWNER waybill_owner
       SELECT FROM waybill.idempotency_keys e WHERE e.tenant_id = p_tenant AND e.expires_at <= v_now AND e.status <> 'processing'
       LIMIT 100000) rest;
   END
+  $function$
+  GRANT EXECUTE TO waybill_app
+
+FUNCTION waybill.take_abandoned_key OWNER waybill_owner
+  -- Takes over one key whose lease has lapsed while its call was under way; nulls when there is none. Workers don't wait for each other.
+  CREATE OR REPLACE FUNCTION waybill.take_abandoned_key(p_tenant bigint, p_lease_token uuid, p_lease interval, OUT key text, OUT resource text, OUT provider_ref text, OUT call_started_at timestamp with time zone, OUT attempt integer)
+   RETURNS record
+   LANGUAGE sql
+   SECURITY DEFINER
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+    UPDATE waybill.idempotency_keys k
+    SET lease_token = p_lease_token, lease_until = clock_timestamp() + p_lease, attempt = k.attempt + 1
+    WHERE k.tenant_id = p_tenant AND k.idempotency_key = (
+      SELECT e.idempotency_key FROM waybill.idempotency_keys e
+      WHERE e.tenant_id = p_tenant AND e.lease_token IS NOT NULL AND e.lease_until <= statement_timestamp()
+        AND e.call_started_at IS NOT NULL
+      ORDER BY e.lease_until LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING k.idempotency_key, k.resource, k.provider_ref, k.call_started_at, k.attempt
   $function$
   GRANT EXECUTE TO waybill_app
 
@@ -1696,3 +2409,32 @@ MACHINE order OF waybill.orders BEGINS AS pending
   pending -> canceled BY operator, admin WITH REASON
   pending -> confirmed BY operator, admin
   shipped -> delivered BY operator, admin
+
+MACHINE payment OF waybill.payments BEGINS AS processing
+  authorized -> captured BY system
+  authorized -> capturing BY operator, admin
+  authorized -> voided BY system
+  authorized -> voiding BY operator, admin
+  captured -> refunded BY operator, admin, system
+  capturing -> authorized BY operator, admin, system
+  capturing -> captured BY operator, admin, system
+  capturing -> needs_reconciliation BY operator, admin, system
+  needs_reconciliation -> authorized BY admin, system
+  needs_reconciliation -> captured BY admin, system
+  needs_reconciliation -> declined BY admin, system
+  needs_reconciliation -> voided BY admin, system
+  processing -> authorized BY operator, admin, system
+  processing -> declined BY operator, admin, system
+  processing -> needs_reconciliation BY operator, admin, system
+  refunded -> captured BY system
+  voiding -> authorized BY operator, admin, system
+  voiding -> needs_reconciliation BY operator, admin, system
+  voiding -> voided BY operator, admin, system
+
+MACHINE refund OF waybill.refunds BEGINS AS processing
+  needs_reconciliation -> failed BY admin, system
+  needs_reconciliation -> succeeded BY admin, system
+  processing -> failed BY operator, admin, system
+  processing -> needs_reconciliation BY operator, admin, system
+  processing -> succeeded BY operator, admin, system
+  succeeded -> failed BY system

@@ -8,13 +8,14 @@ import { HealthController } from './health/health.controller.js';
 import { IdempotencyModule } from './idempotency/index.js';
 import { IdentityModule } from './identity/index.js';
 import { OrdersModule } from './orders/index.js';
+import { PaymentsModule } from './payments/index.js';
 import { WorkflowModule } from './workflow/index.js';
 
 @Module({})
 export class AppModule {
   /** @param extensions modules that a deployment adds, with guards and hooks for instance */
   static register(config: ServiceConfig, extensions: readonly Type<unknown>[]): DynamicModule {
-    const { database, databasePoolSize, idempotency, jwt, rateLimits, audit } = config;
+    const { database, databasePoolSize, idempotency, jwt, rateLimits, audit, payments } = config;
     return {
       module: AppModule,
       imports: [
@@ -25,6 +26,7 @@ export class AppModule {
         WorkflowModule,
         AuditLogModule.register({ ...audit, sealerUrl: database.sealerUrl }),
         OrdersModule,
+        PaymentsModule.register(payments),
         ...extensions,
       ],
       controllers: [HealthController, ProblemPagesController],

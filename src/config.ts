@@ -20,6 +20,12 @@ export interface Config {
     /** How long a key stays with a worker that is away on a call. */
     leaseSeconds: number;
   };
+  payments: {
+    /** What new payments are made with. */
+    provider: 'simulated' | 'stripe';
+    /** Null without a key. */
+    stripe: { apiKey: string; apiBase: string | null; webhookSecret: string | null } | null;
+  };
   /** For fault tests: kill points are told to the parent process, which says when to go on. */
   killPoints: boolean;
   /** The identity provider whose tokens are accepted; null accepts API keys only. */
@@ -85,6 +91,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
       ttlSeconds: env.IDEMPOTENCY_TTL === 'forever' ? null : seconds(env, 'IDEMPOTENCY_TTL', '24h'),
       leaseSeconds: seconds(env, 'IDEMPOTENCY_LEASE', '30s'),
     },
+    payments: payments(env),
     killPoints: oneOf(env, 'WAYBILL_KILL_POINTS', ['off', 'parent'] as const, 'off') === 'parent',
     jwt: jwt(env, production),
     rateLimits: rateLimits(env.RATE_LIMIT),
@@ -155,6 +162,19 @@ function url(env: NodeJS.ProcessEnv, name: string): string | null {
     throw new ConfigError(`${name} must be an address like postgres://role:password@host:5432/database.`);
   }
   return value;
+}
+
+function payments(env: NodeJS.ProcessEnv): Config['payments'] {
+  const provider = oneOf(env, 'PAYMENT_PROVIDER', ['simulated', 'stripe'] as const, 'simulated');
+  const { STRIPE_API_KEY: apiKey, STRIPE_API_BASE: apiBase, STRIPE_WEBHOOK_SECRET: webhookSecret } = env;
+  if (provider === 'stripe' && !apiKey) {
+    throw new ConfigError('STRIPE_API_KEY is not set, but PAYMENT_PROVIDER is stripe.');
+  }
+  if (apiBase && !(/^https?:/.test(apiBase) && URL.canParse(apiBase))) {
+    throw new ConfigError('STRIPE_API_BASE must be an address like https://api.stripe.com.');
+  }
+  const stripe = apiKey ? { apiKey, apiBase: apiBase || null, webhookSecret: webhookSecret || null } : null;
+  return { provider, stripe };
 }
 
 function text(env: NodeJS.ProcessEnv, name: string, otherwise: string): string {

@@ -3,6 +3,7 @@ import { APP_INTERCEPTOR } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { type ConnectionSettings, dataSourceOptions } from './connection.js';
 import { RoleCheck } from './role-check.js';
+import { SystemUsers } from './system-users.js';
 import { TransactionInterceptor } from './transaction.interceptor.js';
 import { TransactionRunner } from './transaction-runner.js';
 
@@ -20,8 +21,13 @@ export class DatabaseModule {
           retryDelay: 500,
         }),
       ],
-      providers: [TransactionRunner, RoleCheck, { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor }],
-      exports: [TransactionRunner],
+      providers: [
+        TransactionRunner,
+        SystemUsers,
+        RoleCheck,
+        { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor },
+      ],
+      exports: [TransactionRunner, SystemUsers],
     };
   }
 }

@@ -6,5 +6,6 @@ export { installKillPoints, type KillPoint, reach, reportKillPointsToParent } fr
 export { migrate, migrateDown, migrationStatus } from './migrate.js';
 export { CollisionError, postgresError, refusalDetail, violates } from './pg-errors.js';
 export { type BoundStatement, type NamedStatement, TenantTransaction } from './tenant-transaction.js';
+export { SystemUsers } from './system-users.js';
 export { TransactionRunner } from './transaction-runner.js';
 export { hasTransaction, Tx } from './tx.decorator.js';

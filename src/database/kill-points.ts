@@ -2,7 +2,8 @@
  * Named moments of a write at which a fault test stops a process, to kill it or its connection there and see what a
  * retry finds. Nothing happens at them unless a listener is installed: `loadConfig` allows that for tests only.
  */
-export type KillPoint = 'claim.before' | 'claim.after' | 'write.after' | 'commit.before' | 'commit.after';
+export type KillPoint =
+  'claim.before' | 'claim.after' | 'write.after' | 'commit.before' | 'commit.after' | 'call.before' | 'call.after';
 
 type Listener = (point: KillPoint) => Promise<void>;
 

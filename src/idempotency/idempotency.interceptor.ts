@@ -1,37 +1,12 @@
-import {
-  type CallHandler,
-  type ExecutionContext,
-  Inject,
-  Injectable,
-  type NestInterceptor,
-  Optional,
-} from '@nestjs/common';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
-import { isKeptUnderKey, PROBLEM_TYPE_BASE, toProblem } from '../common/index.js';
-import {
-  contextOf,
-  type ContextualRequest,
-  reach,
-  type TenantTransaction,
-  TransactionRunner,
-} from '../database/index.js';
-import { requestFingerprint } from './fingerprint.js';
-import { parseIdempotencyKey } from './idempotency-key.js';
-import { IdempotencyKeyInvalid, IdempotencyKeyMissing } from './idempotency.errors.js';
-import { idempotentOptions, type IdempotentOptions, requiresKey } from './idempotent.decorator.js';
-import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
-import {
-  answerOf,
-  answerOfProblem,
-  applyAnswer,
-  keptHeaders,
-  resourceOf,
-  restoreHeaders,
-  type StoredAnswer,
-} from './stored-answer.js';
-
-type KeyedRequest = FastifyRequest & ContextualRequest;
+import { contextOf, reach, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import { idempotentOptions, type IdempotentOptions } from './idempotent.decorator.js';
+import { claimOf, type KeyedRequest, send } from './keyed-request.js';
+import { type ClaimRow, type KeyClaim, KeyStore, readClaim } from './key-store.js';
+import { ProblemKeeper } from './problem-keeper.js';
+import { answerOf, keptHeaders, resourceOf, restoreHeaders, type StoredAnswer } from './stored-answer.js';
 
 /** One request on its way through. */
 interface Exchange {
@@ -51,22 +26,16 @@ export class IdempotencyInterceptor implements NestInterceptor {
   constructor(
     private readonly transactions: TransactionRunner,
     private readonly keys: KeyStore,
-    @Optional() @Inject(PROBLEM_TYPE_BASE) private readonly typeBase?: string,
+    private readonly problems: ProblemKeeper,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const options = idempotentOptions(context.getHandler());
-    if (!options) return next.handle();
+    if (!options || options.external) return next.handle();
     const request = context.switchToHttp().getRequest<KeyedRequest>();
     const reply = context.switchToHttp().getResponse<FastifyReply>();
-    const header = request.headers['idempotency-key'];
-    if (header === undefined) {
-      if (requiresKey(request.method)) throw new IdempotencyKeyMissing();
-      return next.handle();
-    }
-    const key = parseIdempotencyKey(String(header));
-    if (key === null) throw new IdempotencyKeyInvalid();
-    const claim = { key, hash: fingerprintOf(request) };
+    const claim = claimOf(request);
+    if (!claim) return next.handle();
     return from(this.answer({ request, reply, options, claim, next }));
   }
 
@@ -93,8 +62,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
       return send(reply, given);
     } catch (error) {
       if (error instanceof UnkeptAnswer) return send(reply, error.answer);
-      if (!isKeptUnderKey(error)) throw error;
-      return this.keepProblem(exchange, error);
+      return this.problems.answer(request, reply, claim, error);
     }
   }
 
@@ -107,30 +75,6 @@ export class IdempotencyInterceptor implements NestInterceptor {
     tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim.key, answer, resourceOf(options, result)));
     return answer;
   }
-
-  /**
-   * The handler's transaction was rolled back, key included; the problem is stored in one of its own. When another
-   * request took the key in between, what that one found is the answer.
-   */
-  private async keepProblem({ request, reply, claim }: Exchange, error: unknown): Promise<Buffer | undefined> {
-    const context = contextOf(request);
-    const place = { instance: pathOf(request.url), requestId: request.id, typeBase: this.typeBase };
-    const problem = toProblem(error, place);
-    const given = await this.transactions.run(
-      context,
-      'write',
-      async (tx, [row]) => {
-        const replay = readClaim(row as ClaimRow | undefined);
-        if (replay) return replay;
-        const answer = answerOfProblem(problem);
-        tx.runAtCommit(this.keys.complete(context.tenantId, claim.key, answer, null));
-        return answer;
-      },
-      this.keys.claim(context, claim),
-    );
-    if (!isReplay(given)) reply.headers(problem.headers);
-    return send(reply, given);
-  }
 }
 
 /** An answer that no key keeps, given without an error. Thrown, so that what was done for it is rolled back. */
@@ -140,35 +84,4 @@ class UnkeptAnswer extends Error {
   constructor(readonly answer: StoredAnswer) {
     super(`An idempotent handler answered ${answer.status}`);
   }
-}
-
-/** Only after COMMIT: until then an error may still have to be answered instead. */
-function send(reply: FastifyReply, given: StoredAnswer | Replay): Buffer | undefined {
-  if (isReplay(given)) {
-    reply.headers({
-      'idempotency-replayed': 'true',
-      'idempotency-created-at': given.createdAt,
-      'cache-control': 'no-store',
-    });
-  }
-  return applyAnswer(reply, given);
-}
-
-function isReplay(given: StoredAnswer | Replay): given is Replay {
-  return 'createdAt' in given;
-}
-
-function fingerprintOf(request: KeyedRequest): Buffer {
-  return requestFingerprint({
-    method: request.method,
-    url: request.url,
-    principal: contextOf(request).userId ?? '',
-    contentType: request.headers['content-type'],
-    ifMatch: request.headers['if-match'],
-    canonicalBody: request.canonicalBody(),
-  });
-}
-
-function pathOf(url: string): string {
-  return url.replace(/[?#].*$/s, '');
 }

@@ -7,6 +7,11 @@ export interface IdempotentOptions {
    * personal data, so that erasing a person finds them.
    */
   resource?: string;
+  /**
+   * The handler calls another system: it returns `ExternalWork` instead of an answer, and the call happens between two
+   * transactions. What its answers show is then said by `prepare`.
+   */
+  external?: boolean;
 }
 
 const IDEMPOTENT = 'waybill:idempotent';

@@ -1,3 +1,13 @@
+export { CallRecoverer, type RecovererFigures } from './call-recoverer.js';
+export {
+  type ExternalWork,
+  type ExternalWorkResumer,
+  ResumesExternalWork,
+  type ResumedWork,
+  type Settlement,
+  type StartedCall,
+  type UnfinishedCall,
+} from './external-work.js';
 export { Idempotent, type IdempotentOptions } from './idempotent.decorator.js';
 export { IdempotencyModule } from './idempotency.module.js';
 export { KeySweeper, type SweeperFigures } from './key-sweeper.js';

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { BoundStatement, NamedStatement, TransactionContext } from '../database/index.js';
 import { AnswerErased, IdempotencyKeyInFlight, IdempotencyKeyReused } from './idempotency.errors.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
+import type { Lease } from './lease.js';
 import type { StoredAnswer } from './stored-answer.js';
 
 /** A key as one request uses it. */
@@ -43,16 +44,34 @@ const COMPLETE: NamedStatement = {
 export class KeyStore {
   constructor(@Inject(IDEMPOTENCY_POLICY) private readonly policy: IdempotencyPolicy) {}
 
-  /** Opens a transaction: sets its context and claims the key for it. Its row is for `readClaim`. */
-  claim({ tenantId, userId, roles, requestId }: TransactionContext, { key, hash }: KeyClaim): BoundStatement {
-    return { ...CLAIM, values: [tenantId, userId, roles, requestId, key, hash, null, null] };
+  /**
+   * Opens a transaction: sets its context and claims the key for it. Its row is for `readClaim`.
+   *
+   * @param lease for work that goes on after COMMIT
+   */
+  claim(
+    { tenantId, userId, roles, requestId }: TransactionContext,
+    { key, hash }: KeyClaim,
+    lease?: Lease,
+  ): BoundStatement {
+    const held = lease ? [lease.token, `${lease.seconds} seconds`] : [null, null];
+    return { ...CLAIM, values: [tenantId, userId, roles, requestId, key, hash, ...held] };
   }
 
   /** Stores the answer under a claimed key. It fails, and the transaction with it, when the key is no longer claimed. */
-  complete(tenantId: number, key: string, answer: StoredAnswer, resource: string | null): BoundStatement {
+  complete(
+    tenantId: number,
+    key: string,
+    answer: StoredAnswer,
+    resource: string | null,
+    leaseToken: string | null = null,
+  ): BoundStatement {
     const { ttlSeconds } = this.policy;
     const ttl = ttlSeconds === null ? null : `${ttlSeconds} seconds`;
-    return { ...COMPLETE, values: [tenantId, key, null, answer.status, answer.headers, answer.body, resource, ttl] };
+    return {
+      ...COMPLETE,
+      values: [tenantId, key, leaseToken, answer.status, answer.headers, answer.body, resource, ttl],
+    };
   }
 }
 

@@ -4,6 +4,8 @@ export interface IdempotencyPolicy {
   ttlSeconds: number | null;
   /** How long a worker that is away on a call to another system keeps its key to itself. */
   leaseSeconds: number;
+  /** Longest that one call may take; half of the lease unless it says otherwise. The rest is for what follows. */
+  callSeconds?: number;
 }
 
 export const IDEMPOTENCY_POLICY = Symbol('IDEMPOTENCY_POLICY');

@@ -54,7 +54,7 @@ function faultOf({ controller: { prototype }, method, handler }: HandlerPlace): 
   if (READING.has(Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod)) {
     return 'it only reads, and reading again does no harm. Take the decorator away.';
   }
-  if (!hasTransaction(prototype, method)) {
+  if (!idempotentOptions(handler)?.external && !hasTransaction(prototype, method)) {
     return 'it takes no transaction. Add a parameter `@Tx() tx: TenantTransaction` and write through it.';
   }
   if (takesRawResponse(prototype, method)) {

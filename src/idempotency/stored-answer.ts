@@ -68,7 +68,7 @@ export function resourceOf(options: IdempotentOptions, result: unknown): string 
 }
 
 /** The same rules as Nest's and Fastify's, which never get to see the result itself. */
-function bytesOf(result: unknown): { body: Buffer; type: string } {
+export function bytesOf(result: unknown): { body: Buffer; type: string } {
   if (result === undefined || result === null) return { body: Buffer.alloc(0), type: '' };
   if (typeof result === 'string') return { body: Buffer.from(result), type: 'text/plain; charset=utf-8' };
   if (result instanceof Uint8Array) return { body: Buffer.from(result), type: 'application/octet-stream' };

@@ -61,6 +61,26 @@ export class TotalMismatch extends DomainError<'total-mismatch'> {
   }
 }
 
+export class OrderPaymentInProgress extends DomainError<'payment-in-progress'> {
+  constructor({ paymentId, status }: { paymentId: string; status: string }) {
+    const payment = `/v1/payments/${paymentId}`;
+    super('payment-in-progress', `The order has a live payment, which is ${status}. ${wayOut(payment, status)}`);
+  }
+}
+
+function wayOut(payment: string, status: string): string {
+  switch (status) {
+    case 'authorized':
+      return `POST ${payment}/voids lets go of the money; then try again.`;
+    case 'captured':
+      return `POST ${payment}/refunds gives the money back; then try again.`;
+    case 'needs_reconciliation':
+      return `Nobody knows yet what the provider did. GET ${payment} shows when it is cleared up.`;
+    default:
+      return `GET ${payment} shows when that has ended; then void or refund it, and try again.`;
+  }
+}
+
 export class InvalidOrder extends DomainError<'validation-failed'> {
   constructor(errors: ProblemFault[]) {
     super('validation-failed', `The body has ${errors.length === 1 ? 'one fault' : `${errors.length} faults`}.`, {
@@ -85,6 +105,8 @@ export function orderError(error: unknown): unknown {
       return new ReasonRequired();
     case 'WB017':
       return new ExternalRefTaken(refusalDetail<{ orderId: string }>(refusal).orderId);
+    case 'WB030':
+      return new OrderPaymentInProgress(refusalDetail(refusal));
     case '23505': {
       // Another transaction took the reference or number a moment ago: a new attempt sees it, or draws another number.
       const isCollision = violates(refusal, 'orders_number_key') || violates(refusal, 'orders_external_ref_key');

@@ -5,10 +5,12 @@ import { startTestServer, stopTestServer } from '../support/test-server.js';
 import { measureClaimCost } from './claim-cost.js';
 import { measureCreateCost } from './create-cost.js';
 import { runStorm } from './idempotency-storm.js';
+import { runPaymentStorm } from './payment-storm.js';
 
 const USAGE = `Usage: npm run faults -- <what> [options], on a PostgreSQL of its own
 
   storm  [--requests 10000] [--seed N]   requests with repeats, while service processes are killed
+  payments [--payments 2000] [--seed N]  payments with a provider that fails, while service processes are killed
   claims [--rows 5000000]                what a claim costs with many old keys, against none
   cost                                   what a key costs: placing with and without one, and replaying
 `;
@@ -17,17 +19,24 @@ const USAGE = `Usage: npm run faults -- <what> [options], on a PostgreSQL of its
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { requests: { type: 'string' }, seed: { type: 'string' }, rows: { type: 'string' } },
+    options: {
+      requests: { type: 'string' },
+      payments: { type: 'string' },
+      seed: { type: 'string' },
+      rows: { type: 'string' },
+    },
   });
   const [what] = positionals;
-  if (what !== 'storm' && what !== 'claims' && what !== 'cost') {
+  if (what !== 'storm' && what !== 'payments' && what !== 'claims' && what !== 'cost') {
     console.log(USAGE);
     process.exitCode = 2;
     return;
   }
   await startTestServer();
   try {
-    if (what === 'storm') await storm(Number(values.requests ?? 10_000), Number(values.seed ?? Date.now() % 1_000_000));
+    const seed = Number(values.seed ?? Date.now() % 1_000_000);
+    if (what === 'storm') await storm(Number(values.requests ?? 10_000), seed);
+    else if (what === 'payments') await payments(Number(values.payments ?? 2000), seed);
     else if (what === 'claims') await claims(Number(values.rows ?? 5_000_000));
     else console.log(JSON.stringify(await measureCreateCost(), undefined, 2));
   } finally {
@@ -36,16 +45,25 @@ async function main(): Promise<void> {
 }
 
 async function storm(requests: number, seed: number): Promise<void> {
+  tell(await runStorm({ ...(await target()), requests, seed }));
+}
+
+async function payments(count: number, seed: number): Promise<void> {
+  tell(await runPaymentStorm({ ...(await target()), payments: count, seed }));
+}
+
+async function target() {
   const database = await createTestDatabase();
   const [tenant] = await makeDemoTenants(database.ownerUrl);
-  const report = await runStorm({
+  return {
     databaseUrl: database.appUrl,
     superuserUrl: database.superuserUrl,
     apiKey: tenant?.keys.operator ?? '',
-    requests,
-    seed,
-    progress: (line) => console.log(line),
-  });
+    progress: (line: string) => console.log(line),
+  };
+}
+
+function tell(report: { faults: readonly string[] }): void {
   console.log(JSON.stringify(report, undefined, 2));
   console.log(report.faults.length === 0 ? 'No fault.' : `${report.faults.length} faults.`);
   process.exitCode = report.faults.length === 0 ? 0 : 1;

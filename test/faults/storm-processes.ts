@@ -15,14 +15,20 @@ export class RestlessProcesses {
   private constructor(
     private readonly databaseUrl: string,
     private readonly random: Random,
+    private readonly env: Record<string, string>,
     processes: ServiceProcess[],
   ) {
     this.places = processes;
   }
 
-  static async start(databaseUrl: string, random: Random, count: number): Promise<RestlessProcesses> {
-    const starting = Array.from({ length: count }, () => startServiceProcess({ databaseUrl }));
-    return new RestlessProcesses(databaseUrl, random, await Promise.all(starting));
+  static async start(
+    databaseUrl: string,
+    random: Random,
+    count: number,
+    env: Record<string, string> = {},
+  ): Promise<RestlessProcesses> {
+    const starting = Array.from({ length: count }, () => startServiceProcess({ databaseUrl, env }));
+    return new RestlessProcesses(databaseUrl, random, env, await Promise.all(starting));
   }
 
   /** Address of any process that runs, as far as we know. */
@@ -50,7 +56,7 @@ export class RestlessProcesses {
       const process = this.places[index];
       this.places[index] = null;
       await process?.kill(this.random() < 0.75 ? 'SIGKILL' : 'SIGTERM', DRAIN_MS);
-      this.places[index] = await startServiceProcess({ databaseUrl: this.databaseUrl });
+      this.places[index] = await startServiceProcess({ databaseUrl: this.databaseUrl, env: this.env });
       this.restarts += 1;
     }
   }

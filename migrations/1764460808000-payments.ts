@@ -1,0 +1,731 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+const tenantOnly = `tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint`;
+
+const TENANT_TABLES = [
+  'payments',
+  'refunds',
+  'payment_attempts',
+  'payment_status_history',
+  'refund_status_history',
+  'payment_webhook_events',
+];
+
+/** Payments and refunds: tables, machines, what of an order they hold, the commands that write them. */
+export class Payments1764460808000 implements MigrationInterface {
+  async up(db: QueryRunner): Promise<void> {
+    await this.tables(db);
+    await this.machines(db);
+    await this.reading(db);
+    await this.triggers(db);
+    await this.beginning(db);
+    await this.settling(db);
+    await this.webhooks(db);
+  }
+
+  private async tables(db: QueryRunner): Promise<void> {
+    await db.query(`
+CREATE TABLE waybill.payments (
+  tenant_id         bigint NOT NULL,
+  id                uuid NOT NULL,
+  order_id          uuid NOT NULL,
+  provider          text COLLATE "C" NOT NULL,
+  provider_ref      text COLLATE "C",
+  status            text COLLATE "C" NOT NULL,
+  version           int NOT NULL DEFAULT 1,
+  currency          text COLLATE "C" NOT NULL,
+  amount            bigint NOT NULL,
+  tax               bigint NOT NULL,
+  authorized        bigint NOT NULL DEFAULT 0,
+  captured          bigint NOT NULL DEFAULT 0,
+  captured_tax      bigint NOT NULL DEFAULT 0,
+  refunding         bigint NOT NULL DEFAULT 0,
+  refunding_tax     bigint NOT NULL DEFAULT 0,
+  refunded          bigint NOT NULL DEFAULT 0,
+  refunded_tax      bigint NOT NULL DEFAULT 0,
+  decline_code      text COLLATE "C",
+  created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
+  updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
+  transition_reason text,
+  CONSTRAINT payments_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT payments_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders (tenant_id, id),
+  CONSTRAINT payments_provider_ref_key UNIQUE (tenant_id, provider, provider_ref),
+  CONSTRAINT payments_status_check CHECK (status IN ('processing', 'authorized', 'declined', 'capturing', 'captured',
+    'voiding', 'voided', 'refunded', 'needs_reconciliation')),
+  CONSTRAINT payments_provider_format CHECK (provider ~ '^[a-z][a-z0-9_-]{0,31}$'),
+  CONSTRAINT payments_provider_ref_length CHECK (length(provider_ref) BETWEEN 1 AND 255),
+  CONSTRAINT payments_version_positive CHECK (version >= 1),
+  CONSTRAINT payments_currency_format CHECK (currency ~ '^[A-Z]{3}$'),
+  CONSTRAINT payments_amount_range CHECK (amount BETWEEN 1 AND 9007199254740991 AND tax BETWEEN 0 AND amount),
+  CONSTRAINT payments_authorized_within_amount CHECK (authorized BETWEEN 0 AND amount),
+  CONSTRAINT payments_captured_within_authorized CHECK (captured BETWEEN 0 AND authorized
+    AND captured_tax BETWEEN 0 AND tax AND captured - captured_tax BETWEEN 0 AND amount - tax),
+  CONSTRAINT payments_refunded_within_captured CHECK (
+    refunded >= 0 AND refunding >= 0 AND refunded + refunding <= captured
+    AND refunded_tax >= 0 AND refunding_tax >= 0 AND refunded_tax + refunding_tax <= captured_tax
+    AND refunded >= refunded_tax AND refunding >= refunding_tax
+    AND (refunded - refunded_tax) + (refunding - refunding_tax) <= captured - captured_tax),
+  CONSTRAINT payments_decline_code_length CHECK (length(decline_code) BETWEEN 1 AND 100),
+  CONSTRAINT payments_transition_reason_passes CHECK (transition_reason IS NULL)
+)`);
+    await db.query(`COMMENT ON COLUMN waybill.payments.refunding IS
+      'Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.'`);
+    await db.query(`
+CREATE UNIQUE INDEX payments_live_key ON waybill.payments (tenant_id, order_id)
+  WHERE status NOT IN ('declined', 'voided', 'refunded')`);
+    await db.query(`COMMENT ON INDEX waybill.payments_live_key IS
+      'At most one live payment an order, whatever becomes of idempotency keys. Every state that holds money or may yet is live.'`);
+    await db.query(`
+CREATE TABLE waybill.refunds (
+  tenant_id         bigint NOT NULL,
+  id                uuid NOT NULL,
+  payment_id        uuid NOT NULL,
+  status            text COLLATE "C" NOT NULL,
+  version           int NOT NULL DEFAULT 1,
+  amount            bigint NOT NULL,
+  tax               bigint NOT NULL,
+  reason            text,
+  provider_ref      text COLLATE "C",
+  decline_code      text COLLATE "C",
+  created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
+  updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
+  transition_reason text,
+  CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT refunds_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
+  CONSTRAINT refunds_status_check CHECK (status IN ('processing', 'succeeded', 'failed', 'needs_reconciliation')),
+  CONSTRAINT refunds_version_positive CHECK (version >= 1),
+  CONSTRAINT refunds_amount_range CHECK (amount BETWEEN 1 AND 9007199254740991 AND tax BETWEEN 0 AND amount),
+  CONSTRAINT refunds_reason_length CHECK (length(reason) BETWEEN 1 AND 500),
+  CONSTRAINT refunds_provider_ref_length CHECK (length(provider_ref) BETWEEN 1 AND 255),
+  CONSTRAINT refunds_decline_code_length CHECK (length(decline_code) BETWEEN 1 AND 100),
+  CONSTRAINT refunds_transition_reason_passes CHECK (transition_reason IS NULL)
+)`);
+    await db.query(`CREATE INDEX refunds_payment_idx ON waybill.refunds (tenant_id, payment_id, created_at, id)`);
+    await db.query(`
+CREATE TABLE waybill.payment_attempts (
+  tenant_id      bigint NOT NULL,
+  id             uuid NOT NULL,
+  payment_id     uuid NOT NULL,
+  refund_id      uuid,
+  operation      text COLLATE "C" NOT NULL,
+  status         text COLLATE "C" NOT NULL DEFAULT 'processing',
+  provider_key   text COLLATE "C" NOT NULL,
+  payment_method text COLLATE "C",
+  amount         bigint NOT NULL,
+  tax            bigint NOT NULL,
+  decline_code   text COLLATE "C",
+  started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  settled_at     timestamptz,
+  CONSTRAINT payment_attempts_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT payment_attempts_provider_key_key UNIQUE (tenant_id, provider_key),
+  CONSTRAINT payment_attempts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
+  CONSTRAINT payment_attempts_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds (tenant_id, id),
+  CONSTRAINT payment_attempts_operation_check CHECK (operation IN ('authorize', 'capture', 'void', 'refund')),
+  CONSTRAINT payment_attempts_refund_given CHECK ((operation = 'refund') = (refund_id IS NOT NULL)),
+  CONSTRAINT payment_attempts_method_given CHECK ((operation = 'authorize') = (payment_method IS NOT NULL)),
+  CONSTRAINT payment_attempts_method_length CHECK (length(payment_method) BETWEEN 1 AND 255),
+  CONSTRAINT payment_attempts_status_check CHECK (status IN ('processing', 'succeeded', 'refused', 'needs_reconciliation')),
+  CONSTRAINT payment_attempts_provider_key_format CHECK (provider_key ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT payment_attempts_amount_range CHECK (amount BETWEEN 1 AND 9007199254740991 AND tax BETWEEN 0 AND amount),
+  CONSTRAINT payment_attempts_settled CHECK ((status IN ('succeeded', 'refused')) = (settled_at IS NOT NULL))
+)`);
+    await db.query(`COMMENT ON TABLE waybill.payment_attempts IS
+      'One row for each thing that is asked of a provider: enough to ask again under the same key, without the client.'`);
+    await db.query(`COMMENT ON CONSTRAINT payment_attempts_provider_key_key ON waybill.payment_attempts IS
+      'Outlives the client''s key: the provider may still know it when that is forgotten here, and would answer for the old request.'`);
+    await db.query(`
+CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts (tenant_id, payment_id)
+  WHERE refund_id IS NULL AND status IN ('processing', 'needs_reconciliation');
+CREATE INDEX payment_attempts_refund_idx ON waybill.payment_attempts (tenant_id, refund_id) WHERE refund_id IS NOT NULL`);
+    for (const entity of ['payment', 'refund']) {
+      await db.query(`
+CREATE TABLE waybill.${entity}_status_history (
+  tenant_id    bigint NOT NULL,
+  ${entity}_id uuid NOT NULL,
+  seq          int NOT NULL,
+  from_status  text COLLATE "C",
+  to_status    text COLLATE "C" NOT NULL,
+  changed_by   uuid NOT NULL,
+  changed_at   timestamptz NOT NULL,
+  reason       text,
+  request_id   text,
+  CONSTRAINT ${entity}_status_history_pkey PRIMARY KEY (tenant_id, ${entity}_id, seq),
+  CONSTRAINT ${entity}_status_history_${entity}_fkey FOREIGN KEY (tenant_id, ${entity}_id) REFERENCES waybill.${entity}s (tenant_id, id),
+  CONSTRAINT ${entity}_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users (tenant_id, id),
+  CONSTRAINT ${entity}_status_history_begins CHECK ((seq = 1) = (from_status IS NULL)),
+  CONSTRAINT ${entity}_status_history_reason_length CHECK (length(reason) BETWEEN 1 AND 500)
+)`);
+    }
+    await db.query(`
+CREATE TABLE waybill.payment_webhook_events (
+  tenant_id   bigint NOT NULL,
+  provider    text COLLATE "C" NOT NULL,
+  event       text COLLATE "C" NOT NULL,
+  type        text COLLATE "C" NOT NULL,
+  payment_id  uuid,
+  outcome     text COLLATE "C" NOT NULL,
+  digest      bytea NOT NULL,
+  received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event),
+  CONSTRAINT payment_webhook_events_outcome_check CHECK (outcome IN ('applied', 'nothing-to-do', 'unknown')),
+  CONSTRAINT payment_webhook_events_event_length CHECK (length(event) BETWEEN 1 AND 255),
+  CONSTRAINT payment_webhook_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
+  CONSTRAINT payment_webhook_events_digest_length CHECK (octet_length(digest) = 32)
+)`);
+    await db.query(`COMMENT ON COLUMN waybill.payment_webhook_events.digest IS
+      'SHA-256 of the body. The body itself may hold personal data and can be read at the provider by its event id.'`);
+    await db.query(`
+CREATE SCHEMA payment_inbox;
+CREATE TABLE payment_inbox.stray_events (
+  provider    text COLLATE "C" NOT NULL,
+  event       text COLLATE "C" NOT NULL,
+  type        text COLLATE "C" NOT NULL,
+  digest      bytea NOT NULL,
+  received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT stray_events_pkey PRIMARY KEY (provider, event),
+  CONSTRAINT stray_events_event_length CHECK (length(event) BETWEEN 1 AND 255),
+  CONSTRAINT stray_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
+  CONSTRAINT stray_events_digest_length CHECK (octet_length(digest) = 32)
+)`);
+    await db.query(`COMMENT ON TABLE payment_inbox.stray_events IS
+      'Signed events that name no tenant of ours, such as of payments that somebody made at the provider by hand. Apart from what belongs to tenants.'`);
+    await db.query(
+      `GRANT USAGE ON SCHEMA payment_inbox TO waybill_app; GRANT SELECT, INSERT ON payment_inbox.stray_events TO waybill_app`,
+    );
+    for (const table of TENANT_TABLES) {
+      await db.query(`
+ALTER TABLE waybill.${table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY ${table}_tenant ON waybill.${table} USING (${tenantOnly}) WITH CHECK (${tenantOnly});
+CREATE TRIGGER ${table}_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.${table}
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+GRANT SELECT ON waybill.${table} TO waybill_app, waybill_audit`);
+    }
+  }
+
+  private async machines(db: QueryRunner): Promise<void> {
+    await db.query(`
+INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES
+  ('payment', 'waybill.payments', 'processing'), ('refund', 'waybill.refunds', 'processing')`);
+    // Steps that the provider decides are open to whoever's request hears of it first, and to the system for webhooks and
+    // for attempts that nobody waits for. Steps that nobody here asked for are the system's alone.
+    await db.query(`
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles) VALUES
+  ('payment', 'processing', 'authorized', '{operator,admin,system}'),
+  ('payment', 'processing', 'declined', '{operator,admin,system}'),
+  ('payment', 'processing', 'needs_reconciliation', '{operator,admin,system}'),
+  ('payment', 'authorized', 'capturing', '{operator,admin}'),
+  ('payment', 'authorized', 'voiding', '{operator,admin}'),
+  ('payment', 'authorized', 'captured', '{system}'),
+  ('payment', 'authorized', 'voided', '{system}'),
+  ('payment', 'capturing', 'captured', '{operator,admin,system}'),
+  ('payment', 'capturing', 'authorized', '{operator,admin,system}'),
+  ('payment', 'capturing', 'needs_reconciliation', '{operator,admin,system}'),
+  ('payment', 'voiding', 'voided', '{operator,admin,system}'),
+  ('payment', 'voiding', 'authorized', '{operator,admin,system}'),
+  ('payment', 'voiding', 'needs_reconciliation', '{operator,admin,system}'),
+  ('payment', 'needs_reconciliation', 'authorized', '{admin,system}'),
+  ('payment', 'needs_reconciliation', 'declined', '{admin,system}'),
+  ('payment', 'needs_reconciliation', 'captured', '{admin,system}'),
+  ('payment', 'needs_reconciliation', 'voided', '{admin,system}'),
+  ('payment', 'captured', 'refunded', '{operator,admin,system}'),
+  ('payment', 'refunded', 'captured', '{system}'),
+  ('refund', 'processing', 'succeeded', '{operator,admin,system}'),
+  ('refund', 'processing', 'failed', '{operator,admin,system}'),
+  ('refund', 'processing', 'needs_reconciliation', '{operator,admin,system}'),
+  ('refund', 'needs_reconciliation', 'succeeded', '{admin,system}'),
+  ('refund', 'needs_reconciliation', 'failed', '{admin,system}'),
+  ('refund', 'succeeded', 'failed', '{system}')`);
+  }
+
+  private async reading(db: QueryRunner): Promise<void> {
+    const utc = (column: string): string => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+    // The same refund in the view and in its snapshot. PL/pgSQL and not SQL, as it keeps its plan.
+    const refund = `jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
+      'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+      'createdAt', ${utc('r.created_at')}, 'updatedAt', ${utc('r.updated_at')})`;
+    await db.query(`
+CREATE FUNCTION waybill.payment_snapshot(p_tenant bigint, p_payment uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (
+    SELECT jsonb_build_object('id', p.id, 'orderId', p.order_id, 'provider', p.provider, 'providerRef', p.provider_ref,
+      'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
+      'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
+      'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax,
+      'declineCode', p.decline_code, 'createdAt', ${utc('p.created_at')}, 'updatedAt', ${utc('p.updated_at')})
+    FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment);
+END
+$$`);
+    await db.query(`
+CREATE FUNCTION waybill.refund_snapshot(p_tenant bigint, p_refund uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT ${refund} FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund);
+END
+$$`);
+    await db.query(`
+CREATE VIEW waybill.payment_details WITH (security_invoker = true) AS
+SELECT p.tenant_id, p.id, p.order_id, p.provider, p.provider_ref, p.status, p.version, p.currency, p.amount, p.tax,
+       p.authorized, p.captured, p.captured_tax, p.refunding, p.refunding_tax, p.refunded, p.refunded_tax,
+       p.decline_code, p.created_at, p.updated_at,
+       (SELECT coalesce(jsonb_agg(${refund}
+          || jsonb_build_object('eventHash', (SELECT encode(e.event_hash, 'hex') FROM audit.events e
+               WHERE e.tenant_id = r.tenant_id AND e.stream = 'refund/' || r.id AND e.version = r.version))
+          ORDER BY r.created_at, r.id), '[]'::jsonb)
+        FROM waybill.refunds r WHERE r.tenant_id = p.tenant_id AND r.payment_id = p.id) AS refunds,
+       (SELECT encode(e.event_hash, 'hex') FROM audit.events e
+        WHERE e.tenant_id = p.tenant_id AND e.stream = 'payment/' || p.id AND e.version = p.version) AS event_hash
+FROM waybill.payments p`);
+    await db.query(`COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the API shows it.'`);
+    await db.query(`
+GRANT SELECT ON waybill.payment_details TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.payment_snapshot, waybill.refund_snapshot TO waybill_audit`);
+  }
+
+  private async triggers(db: QueryRunner): Promise<void> {
+    for (const { entity, fixed } of [
+      { entity: 'payment', fixed: 'tenant_id, id, order_id, provider, currency, amount, tax, created_at' },
+      { entity: 'refund', fixed: 'tenant_id, id, payment_id, amount, tax, reason, created_at' },
+    ]) {
+      const table = `${entity}s`;
+      const values = (row: string) => fixed.replaceAll(/\w+/g, (column) => `${row}.${column}`);
+      const event = `audit.record_change('${entity}', 'waybill.${entity}_snapshot', 'waybill.${entity}_status_history', '${entity}_id')`;
+      await db.query(`
+CREATE TRIGGER ${table}_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.${table}
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
+CREATE TRIGGER ${table}_10_insert BEFORE INSERT ON waybill.${table}
+  FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('${entity}');
+CREATE TRIGGER ${table}_10_identity BEFORE UPDATE ON waybill.${table} FOR EACH ROW
+  WHEN ((${values('NEW')}) IS DISTINCT FROM (${values('OLD')})
+        OR (OLD.provider_ref IS NOT NULL AND NEW.provider_ref IS DISTINCT FROM OLD.provider_ref))
+  EXECUTE FUNCTION waybill.refuse_change('${fixed} and a known provider_ref of a ${entity} never change');
+CREATE TRIGGER ${table}_20_update BEFORE UPDATE ON waybill.${table}
+  FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('${entity}', 'waybill.${entity}_status_history', '${entity}_id');
+CREATE TRIGGER ${table}_30_history AFTER INSERT ON waybill.${table}
+  FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.${entity}_status_history', '${entity}_id');
+CREATE TRIGGER ${table}_50_event_insert AFTER INSERT ON waybill.${table} FOR EACH ROW EXECUTE FUNCTION ${event};
+CREATE TRIGGER ${table}_50_event_update AFTER UPDATE ON waybill.${table} FOR EACH ROW
+  WHEN (NEW.version IS DISTINCT FROM OLD.version) EXECUTE FUNCTION ${event};
+CREATE TRIGGER ${entity}_status_history_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON waybill.${entity}_status_history
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
+CREATE TRIGGER ${entity}_status_history_00_by_trigger BEFORE INSERT ON waybill.${entity}_status_history FOR EACH ROW
+  WHEN (pg_trigger_depth() < 1)
+  EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of ${table}; change the ${entity}')`);
+    }
+    await db.query(`
+CREATE TRIGGER payment_attempts_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payment_attempts
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what was asked of a provider stays on record');
+CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_attempts FOR EACH ROW
+  WHEN (OLD.settled_at IS NOT NULL
+        OR (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.refund_id, NEW.operation, NEW.provider_key, NEW.payment_method,
+            NEW.amount, NEW.tax, NEW.started_at)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.refund_id, OLD.operation, OLD.provider_key, OLD.payment_method,
+            OLD.amount, OLD.tax, OLD.started_at))
+  EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one');
+CREATE TRIGGER payment_webhook_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON waybill.payment_webhook_events
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
+CREATE TRIGGER stray_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payment_inbox.stray_events
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came')`);
+
+    await db.query(`
+CREATE FUNCTION waybill.refuse_while_paying() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment record;
+BEGIN
+  SELECT p.id, p.status INTO v_payment FROM waybill.payments p
+  WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
+  IF FOUND THEN
+    RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
+            HINT = 'Void it or refund it first.';
+  END IF;
+  RETURN NEW;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.refuse_while_paying IS
+      'BEFORE UPDATE … FOR EACH ROW of orders: not while a payment is live. A new payment locks the order, so none slips in.'`);
+    // After the trigger that checks the transition: a step that can't be taken anyway is refused for that reason.
+    await db.query(`
+CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW
+  WHEN ((NEW.status = 'canceled' AND OLD.status <> 'canceled') OR NEW.total <> OLD.total)
+  EXECUTE FUNCTION waybill.refuse_while_paying()`);
+  }
+
+  private async beginning(db: QueryRunner): Promise<void> {
+    await db.query(`
+CREATE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT least(p_part, p_whole_tax, greatest(p_part - (p_whole - p_whole_tax),
+                                             round(p_part::numeric * p_whole_tax / p_whole)::bigint))
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.share_of_tax IS
+      'The tax in a part of an amount: in proportion, rounded half up, and never so that tax or net of the whole is exceeded.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.lock_payment(p_tenant bigint, p_payment uuid) RETURNS waybill.payments
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment waybill.payments;
+BEGIN
+  -- Order first, then payment, then refund: the order of a payment never changes, so it may be read without a lock.
+  PERFORM waybill.lock_order(p_tenant, p.order_id, NULL) FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  SELECT p.* INTO v_payment FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment FOR NO KEY UPDATE;
+  RETURN v_payment;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.lock_payment IS
+      'Locks a payment and its order until the transaction ends. A row of nulls when there is none.'`);
+    await db.query(`
+CREATE FUNCTION waybill.refuse_payment_step(p_payment waybill.payments, p_to text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_payment.status IN ('processing', 'capturing', 'voiding', 'needs_reconciliation') THEN
+    RAISE EXCEPTION 'payment % is %: what was begun must end first', p_payment.id, p_payment.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', p_payment.id, 'status', p_payment.status)::text;
+  END IF;
+  RAISE EXCEPTION 'payment % cannot go from % to %', p_payment.id, p_payment.status, p_to
+    USING ERRCODE = 'WB010', DETAIL = jsonb_build_object('from', p_payment.status, 'to', p_to, 'allowed', coalesce((
+      SELECT jsonb_agg(t.to_state ORDER BY t.to_state) FROM waybill.valid_transitions t
+      WHERE t.machine = 'payment' AND t.from_state = p_payment.status AND t.roles <> '{system}'), '[]'::jsonb))::text;
+END
+$$`);
+    await db.query(`
+CREATE FUNCTION waybill.refuse_payment_amount(p_amount bigint, p_max bigint) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'an amount of % is not between 1 and %', p_amount, p_max
+    USING ERRCODE = 'WB032', DETAIL = jsonb_build_object('amount', p_amount, 'max', p_max)::text;
+END
+$$`);
+
+    await db.query(`
+CREATE FUNCTION waybill.begin_payment(
+  p_tenant bigint, p_order uuid, p_payment uuid, p_attempt uuid, p_provider text, p_provider_key text,
+  p_payment_method text, p_amount bigint) RETURNS SETOF waybill.payment_details
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_order waybill.orders := waybill.lock_order(p_tenant, p_order, NULL);
+  v_amount bigint := coalesce(p_amount, v_order.total);
+  v_tax bigint := waybill.share_of_tax(v_amount, nullif(v_order.total, 0), v_order.tax);
+  v_live record;
+  v_now timestamptz := clock_timestamp();
+BEGIN
+  IF v_order.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_order.status = 'canceled' THEN
+    RAISE EXCEPTION 'order % is canceled: nothing is to be paid', p_order USING ERRCODE = 'WB031';
+  END IF;
+  SELECT p.id, p.status INTO v_live FROM waybill.payments p
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded');
+  IF FOUND THEN
+    RAISE EXCEPTION 'order % has a live payment %, which is %', p_order, v_live.id, v_live.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_live.id, 'status', v_live.status)::text;
+  END IF;
+  IF v_amount NOT BETWEEN 1 AND v_order.total THEN
+    PERFORM waybill.refuse_payment_amount(v_amount, v_order.total);
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, payment_method, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, 'authorize', p_provider_key, p_payment_method, v_amount, v_tax)
+  )
+  INSERT INTO waybill.payments (tenant_id, id, order_id, provider, status, currency, amount, tax, created_at, updated_at)
+  SELECT p_tenant, p_payment, p_order, p_provider, m.initial_state, v_order.currency, v_amount, v_tax, v_now, v_now
+  FROM waybill.machines m WHERE m.machine = 'payment';
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.begin_payment IS
+      'Puts on record that a provider is about to be asked to hold an amount (null: the order''s total). No row when there is no such order.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.begin_capture(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text, p_amount bigint)
+RETURNS SETOF waybill.payment_details
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  v_amount bigint := coalesce(p_amount, v_payment.authorized);
+BEGIN
+  IF v_payment.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_payment.status <> 'authorized' THEN
+    PERFORM waybill.refuse_payment_step(v_payment, 'captured');
+  END IF;
+  IF v_amount NOT BETWEEN 1 AND v_payment.authorized THEN
+    PERFORM waybill.refuse_payment_amount(v_amount, v_payment.authorized);
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, 'capture', p_provider_key, v_amount,
+            waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax))
+  )
+  UPDATE waybill.payments p SET status = 'capturing' WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.begin_capture IS
+      'Puts on record that a provider is about to be asked to take an amount (null: all that it holds). No row when there is no such payment.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.begin_void(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text)
+RETURNS SETOF waybill.payment_details
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+BEGIN
+  IF v_payment.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_payment.status <> 'authorized' THEN
+    PERFORM waybill.refuse_payment_step(v_payment, 'voided');
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, 'void', p_provider_key, v_payment.amount, v_payment.tax)
+  )
+  UPDATE waybill.payments p SET status = 'voiding' WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.begin_void IS
+      'Puts on record that a provider is about to be asked to let go of what it holds. No row when there is no such payment.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.begin_refund(
+  p_tenant bigint, p_payment uuid, p_refund uuid, p_attempt uuid, p_provider_key text,
+  p_amount bigint, p_tax bigint, p_reason text) RETURNS SETOF waybill.payment_details
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  v_left bigint := v_payment.captured - v_payment.refunded - v_payment.refunding;
+  v_left_tax bigint := v_payment.captured_tax - v_payment.refunded_tax - v_payment.refunding_tax;
+  v_amount bigint := coalesce(p_amount, v_left);
+  v_tax bigint := coalesce(p_tax, waybill.share_of_tax(v_amount, nullif(v_left, 0), v_left_tax));
+  v_now timestamptz := clock_timestamp();
+BEGIN
+  IF v_payment.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_payment.status NOT IN ('captured', 'refunded') THEN
+    PERFORM waybill.refuse_payment_step(v_payment, 'refunded');
+  END IF;
+  IF v_left < 1 OR v_amount > v_left OR v_tax > v_left_tax OR v_amount - v_tax > v_left - v_left_tax THEN
+    RAISE EXCEPTION 'payment % has % (tax %) left to refund, not % (tax %)', p_payment, v_left, v_left_tax, v_amount, v_tax
+      USING ERRCODE = 'WB033', DETAIL = jsonb_build_object('left', v_left, 'leftTax', v_left_tax)::text;
+  END IF;
+  IF v_amount < 1 OR v_tax NOT BETWEEN 0 AND v_amount THEN
+    PERFORM waybill.refuse_payment_amount(v_amount, v_left);
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, refund_id, operation, provider_key, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, p_refund, 'refund', p_provider_key, v_amount, v_tax)
+  ), refund AS (
+    INSERT INTO waybill.refunds (tenant_id, id, payment_id, status, amount, tax, reason, created_at, updated_at)
+    SELECT p_tenant, p_refund, p_payment, m.initial_state, v_amount, v_tax, p_reason, v_now, v_now
+    FROM waybill.machines m WHERE m.machine = 'refund'
+  )
+  UPDATE waybill.payments p SET refunding = p.refunding + v_amount, refunding_tax = p.refunding_tax + v_tax
+  WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.begin_refund IS
+      'Promises an amount (null: all that is left) with the tax in it (null: in proportion) to a refund. No row when there is no such payment.'`);
+    await db.query(`
+GRANT EXECUTE ON FUNCTION waybill.begin_payment, waybill.begin_capture, waybill.begin_void, waybill.begin_refund TO waybill_app`);
+  }
+
+  private async settling(db: QueryRunner): Promise<void> {
+    await db.query(`
+CREATE FUNCTION waybill.settle_payment_attempt(
+  p_tenant bigint, p_attempt uuid, p_result text, p_provider_ref text, p_amount bigint, p_decline_code text)
+RETURNS SETOF waybill.payment_details
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_attempt waybill.payment_attempts;
+  v_payment waybill.payments;
+  v_amount bigint;
+  v_tax bigint;
+  v_settled timestamptz := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
+BEGIN
+  SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
+  v_payment := waybill.lock_payment(p_tenant, v_attempt.payment_id);
+  -- Again, under the lock: a webhook or another process may have settled it meanwhile.
+  SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
+  v_amount := coalesce(p_amount, v_attempt.amount);
+  v_tax := CASE v_amount WHEN v_attempt.amount THEN v_attempt.tax
+                         ELSE waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax) END;
+
+  IF v_attempt.settled_at IS NOT NULL OR v_attempt.status = p_result THEN
+    NULL;
+  ELSIF v_attempt.operation = 'refund' THEN
+    WITH attempt AS (
+      UPDATE waybill.payment_attempts a SET status = p_result, decline_code = p_decline_code, settled_at = v_settled
+      WHERE a.tenant_id = p_tenant AND a.id = p_attempt
+    ), refund AS (
+      UPDATE waybill.refunds r
+      SET status = CASE p_result WHEN 'refused' THEN 'failed' ELSE p_result END,
+          provider_ref = coalesce(r.provider_ref, p_provider_ref), decline_code = p_decline_code
+      WHERE r.tenant_id = p_tenant AND r.id = v_attempt.refund_id
+    )
+    UPDATE waybill.payments p
+    SET refunding = p.refunding - v_attempt.amount, refunding_tax = p.refunding_tax - v_attempt.tax,
+        refunded = p.refunded + CASE p_result WHEN 'succeeded' THEN v_attempt.amount ELSE 0 END,
+        refunded_tax = p.refunded_tax + CASE p_result WHEN 'succeeded' THEN v_attempt.tax ELSE 0 END,
+        status = CASE WHEN p_result = 'succeeded' AND p.refunded + v_attempt.amount = p.captured THEN 'refunded' ELSE p.status END
+    WHERE p.tenant_id = p_tenant AND p.id = v_attempt.payment_id AND p_result <> 'needs_reconciliation';
+  ELSE
+    WITH attempt AS (
+      UPDATE waybill.payment_attempts a SET status = p_result, decline_code = p_decline_code, settled_at = v_settled
+      WHERE a.tenant_id = p_tenant AND a.id = p_attempt
+    )
+    UPDATE waybill.payments p
+    SET provider_ref = coalesce(p.provider_ref, p_provider_ref),
+        decline_code = coalesce(p_decline_code, p.decline_code),
+        authorized = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'authorize' THEN v_amount ELSE p.authorized END,
+        captured = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'capture' THEN v_amount ELSE p.captured END,
+        captured_tax = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'capture' THEN v_tax ELSE p.captured_tax END,
+        status = CASE p_result
+          WHEN 'needs_reconciliation' THEN p_result
+          WHEN 'refused' THEN CASE v_attempt.operation WHEN 'authorize' THEN 'declined' ELSE 'authorized' END
+          ELSE CASE v_attempt.operation WHEN 'authorize' THEN 'authorized' WHEN 'capture' THEN 'captured' ELSE 'voided' END END
+    WHERE p.tenant_id = p_tenant AND p.id = v_attempt.payment_id;
+  END IF;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = v_attempt.payment_id;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.settle_payment_attempt IS
+      'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell. An attempt that has ended is left as it is.'`);
+    await db.query(`GRANT EXECUTE ON FUNCTION waybill.settle_payment_attempt TO waybill_app`);
+  }
+
+  private async webhooks(db: QueryRunner): Promise<void> {
+    await db.query(`
+CREATE FUNCTION waybill.apply_payment_fact(
+  p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  v_pending waybill.payment_attempts;
+  v_operation text := CASE p_fact WHEN 'captured' THEN 'capture' WHEN 'voided' THEN 'void' ELSE 'authorize' END;
+  v_is_mine boolean;
+BEGIN
+  SELECT a.* INTO v_pending FROM waybill.payment_attempts a
+  WHERE a.tenant_id = p_tenant AND a.payment_id = p_payment AND a.refund_id IS NULL
+    AND a.status IN ('processing', 'needs_reconciliation');
+  v_is_mine := FOUND AND v_pending.operation = v_operation;
+
+  -- Facts come late and in any order. What a payment has left behind says nothing new of it.
+  IF v_payment.status IN ('declined', 'captured', 'voided', 'refunded')
+     OR (p_fact IN ('authorized', 'declined') AND NOT v_is_mine) THEN
+    RETURN 'nothing-to-do';
+  END IF;
+  IF v_is_mine THEN
+    PERFORM waybill.settle_payment_attempt(p_tenant, v_pending.id, CASE p_fact WHEN 'declined' THEN 'refused' ELSE 'succeeded' END,
+                                           p_provider_ref, p_amount, p_decline_code);
+    RETURN 'applied';
+  END IF;
+  -- Captured or let go, but not by what is pending here: a hold was there in any case, and a rival step came too late.
+  IF v_pending.id IS NOT NULL THEN
+    PERFORM waybill.settle_payment_attempt(p_tenant, v_pending.id, CASE v_pending.operation WHEN 'authorize' THEN 'succeeded' ELSE 'refused' END,
+                                           p_provider_ref, NULL, CASE WHEN v_pending.operation <> 'authorize' THEN 'already_' || p_fact END);
+  END IF;
+  UPDATE waybill.payments p
+  SET status = p_fact,
+      captured = CASE p_fact WHEN 'captured' THEN p_amount ELSE p.captured END,
+      captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(p_amount, p.amount, p.tax) ELSE p.captured_tax END,
+      provider_ref = coalesce(p.provider_ref, p_provider_ref)
+  WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN 'applied';
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.apply_payment_fact IS
+      'Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.apply_refund_fact(p_tenant bigint, p_refund uuid, p_fact text, p_provider_ref text, p_decline_code text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_refund waybill.refunds;
+  v_attempt uuid;
+BEGIN
+  PERFORM waybill.lock_payment(p_tenant, r.payment_id) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund;
+  SELECT r.* INTO v_refund FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund FOR NO KEY UPDATE;
+  IF v_refund.status IN ('processing', 'needs_reconciliation') THEN
+    SELECT a.id INTO STRICT v_attempt FROM waybill.payment_attempts a
+    WHERE a.tenant_id = p_tenant AND a.refund_id = p_refund AND a.settled_at IS NULL;
+    PERFORM waybill.settle_payment_attempt(p_tenant, v_attempt, CASE p_fact WHEN 'failed' THEN 'refused' ELSE 'succeeded' END,
+                                           p_provider_ref, NULL, p_decline_code);
+    RETURN 'applied';
+  END IF;
+  IF v_refund.status <> 'succeeded' OR p_fact <> 'failed' THEN
+    RETURN 'nothing-to-do';
+  END IF;
+  -- A bank can send a refund back days later. The payment holds the money again, and is live again unless another one is.
+  WITH refund AS (
+    UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = p_refund
+  )
+  UPDATE waybill.payments p
+  SET refunded = p.refunded - v_refund.amount, refunded_tax = p.refunded_tax - v_refund.tax,
+      status = CASE WHEN p.status = 'refunded' AND NOT EXISTS (
+        SELECT FROM waybill.payments o WHERE o.tenant_id = p_tenant AND o.order_id = p.order_id AND o.id <> p.id
+          AND o.status NOT IN ('declined', 'voided', 'refunded')) THEN 'captured' ELSE p.status END
+  WHERE p.tenant_id = p_tenant AND p.id = v_refund.payment_id;
+  RETURN 'applied';
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.apply_refund_fact IS
+      'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. Returns applied or nothing-to-do.'`);
+
+    await db.query(`
+CREATE FUNCTION waybill.keep_webhook_event(
+  p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text,
+  p_fact text, p_amount bigint, p_decline_code text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_attempt record;
+  v_outcome text := 'unknown';
+BEGIN
+  -- A second delivery of the same event waits here for the first one.
+  PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || '/' || p_provider || '/' || p_event, 20));
+  IF EXISTS (SELECT FROM waybill.payment_webhook_events e
+             WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event = p_event) THEN
+    RETURN 'seen';
+  END IF;
+  SELECT a.payment_id, a.refund_id INTO v_attempt
+  FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.id = a.payment_id
+  WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider;
+  IF v_attempt.payment_id IS NOT NULL AND p_fact IS NOT NULL THEN
+    v_outcome := CASE
+      WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, v_attempt.payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
+      WHEN v_attempt.refund_id IS NOT NULL THEN waybill.apply_refund_fact(p_tenant, v_attempt.refund_id, p_fact, p_provider_ref, p_decline_code)
+      ELSE 'unknown' END;
+  END IF;
+  INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event, type, payment_id, outcome, digest)
+  VALUES (p_tenant, p_provider, p_event, p_type, v_attempt.payment_id, v_outcome, p_digest);
+  RETURN v_outcome;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.keep_webhook_event IS
+      'Keeps a provider''s event and applies its fact, once. Returns applied, nothing-to-do, unknown, or seen for one that came before.'`);
+    await db.query(`GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event TO waybill_app`);
+  }
+
+  async down(db: QueryRunner): Promise<void> {
+    await db.query(`
+DROP TRIGGER orders_25_paying ON waybill.orders;
+DROP FUNCTION waybill.refuse_while_paying, waybill.keep_webhook_event, waybill.apply_refund_fact,
+              waybill.apply_payment_fact, waybill.settle_payment_attempt, waybill.begin_refund, waybill.begin_void,
+              waybill.begin_capture, waybill.begin_payment, waybill.refuse_payment_amount, waybill.refuse_payment_step,
+              waybill.lock_payment, waybill.share_of_tax;
+DROP VIEW waybill.payment_details;
+DROP SCHEMA payment_inbox CASCADE;
+DROP TABLE waybill.payment_webhook_events, waybill.payment_attempts,
+           waybill.refund_status_history, waybill.payment_status_history, waybill.refunds, waybill.payments;
+DROP FUNCTION waybill.payment_snapshot, waybill.refund_snapshot;
+DELETE FROM waybill.valid_transitions WHERE machine IN ('payment', 'refund');
+DELETE FROM waybill.machines WHERE machine IN ('payment', 'refund')`);
+  }
+}

@@ -1,0 +1,48 @@
+import { Inject, Injectable, Optional } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
+import { isKeptUnderKey, PROBLEM_TYPE_BASE, toProblem } from '../common/index.js';
+import { contextOf, TransactionRunner } from '../database/index.js';
+import { isReplay, type KeyedRequest, placeOf, send } from './keyed-request.js';
+import { type ClaimRow, type KeyClaim, KeyStore, readClaim } from './key-store.js';
+import { answerOfProblem } from './stored-answer.js';
+
+/** Stores refusals that a key keeps, after everything that the request did was rolled back. */
+@Injectable()
+export class ProblemKeeper {
+  constructor(
+    private readonly transactions: TransactionRunner,
+    private readonly keys: KeyStore,
+    @Optional() @Inject(PROBLEM_TYPE_BASE) readonly typeBase?: string,
+  ) {}
+
+  /**
+   * The handler's transaction was rolled back, key included; the problem is stored in one of its own. When another
+   * request took the key in between, what that one found is the answer.
+   *
+   * @throws the error itself when keys don't keep it
+   */
+  async answer(
+    request: KeyedRequest,
+    reply: FastifyReply,
+    claim: KeyClaim,
+    error: unknown,
+  ): Promise<Buffer | undefined> {
+    if (!isKeptUnderKey(error)) throw error;
+    const context = contextOf(request);
+    const problem = toProblem(error, placeOf(request, this.typeBase));
+    const given = await this.transactions.run(
+      context,
+      'write',
+      async (tx, [row]) => {
+        const replay = readClaim(row as ClaimRow | undefined);
+        if (replay) return replay;
+        const answer = answerOfProblem(problem);
+        tx.runAtCommit(this.keys.complete(context.tenantId, claim.key, answer, null));
+        return answer;
+      },
+      this.keys.claim(context, claim),
+    );
+    if (!isReplay(given)) reply.headers(problem.headers);
+    return send(reply, given);
+  }
+}

@@ -1,0 +1,2 @@
+export { PaymentFigures } from './payment-figures.js';
+export { type PaymentSettings, PaymentsModule } from './payments.module.js';

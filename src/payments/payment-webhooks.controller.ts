@@ -1,0 +1,40 @@
+import { Controller, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
+import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
+import type { FastifyRequest } from 'fastify';
+import { ApiProblems, NoQuery, Public } from '../common/index.js';
+import { PaymentWebhooksService } from './payment-webhooks.service.js';
+
+class WebhookReceiptDto {
+  @ApiProperty({ example: true, description: 'The event is kept; sending it again changes nothing.' })
+  received!: boolean;
+}
+
+@ApiTags('payments')
+@Controller('v1/payment-webhooks')
+export class PaymentWebhooksController {
+  constructor(private readonly webhooks: PaymentWebhooksService) {}
+
+  @Post(':provider')
+  @HttpCode(200)
+  @Public()
+  @ApiOperation({
+    operationId: 'receivePaymentEvent',
+    summary: 'Where payment providers send their events',
+    description:
+      'Signed by the provider over the bytes of the body; it needs no other credentials and no idempotency key. Each ' +
+      'event takes effect once, in any order. Events that mean nothing here are acknowledged and kept.',
+  })
+  @ApiParam({ name: 'provider', example: 'stripe' })
+  @ApiBody({ schema: { type: 'object', additionalProperties: true, description: 'In the words of the provider.' } })
+  @ApiOkResponse({ type: WebhookReceiptDto })
+  @ApiProblems('malformed-body', 'not-found', 'payload-too-large', 'unsupported-media-type')
+  async receive(
+    @Param('provider') provider: string,
+    @Query() _query: NoQuery,
+    @Req() request: FastifyRequest,
+  ): Promise<WebhookReceiptDto> {
+    const { rawBody = Buffer.alloc(0), headers, id: requestId } = request;
+    await this.webhooks.receive({ provider, body: rawBody, headers, requestId });
+    return { received: true };
+  }
+}
