@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { addAuditCommand } from './audit/audit-command.js';
 import { addIdempotencyCommand } from './idempotency-command.js';
-import { redact } from '../http/index.js';
+import { redact } from '../common/index.js';
 import { addKeyCommand } from './key-command.js';
 import { addMigrateCommand } from './migrate-command.js';
 import { addServeCommand } from './serve-command.js';

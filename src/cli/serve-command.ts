@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../config.js';
+import { createLog } from '../observability/index.js';
 import { serve } from '../serve.js';
 import { announce, untilStopped } from './console.js';
 
@@ -12,7 +13,13 @@ export function addServeCommand(program: Command): void {
 
 /** Serves until it is told to stop. */
 export async function runService(): Promise<void> {
-  const service = await serve(loadConfig(), (line) => console.log(line));
-  announce(service);
-  await untilStopped(() => service.stop());
+  const config = loadConfig();
+  const log = createLog({ level: config.logLevel, format: config.logFormat });
+  const say = (line: string): void => log.info(line);
+  const service = await serve(config, say);
+  if (config.logFormat === 'text') announce(service);
+  else log.info({ baseUrl: service.baseUrl }, `Waybill serves ${service.baseUrl}`);
+  await untilStopped(say);
+  // Whoever started the process should see that not everything was answered, and nothing that hangs may keep it alive.
+  if (!(await service.stop())) process.exit(1);
 }

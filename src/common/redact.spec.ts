@@ -15,6 +15,7 @@ describe('redact', () => {
     ['a cookie', 'cookie: session=s3cr3t', 's3cr3t'],
     ['the password of an address', 'at postgres://waybill_app:pa55w0rd@db.example.com:5432/waybill', 'pa55w0rd'],
     ['a password as a member', '{"password":"pa55w0rd","x":1}', 'pa55w0rd'],
+    ['a key of the payment provider', 'sk_live_4eC39HqLyjWD whsec_4eC39', '4eC39'],
     ['an e-mail address', 'duplicate of ada@example.test in row', 'ada@example.test'],
   ])('takes out %s', (_what, text, hidden) => {
     expect(redact(text)).not.toContain(hidden);

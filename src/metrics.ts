@@ -1,0 +1,18 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import { DatabaseProbe } from './database/index.js';
+import type { ServiceMetrics } from './observability/index.js';
+
+/** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
+export function measureParts(app: INestApplicationContext, metrics: ServiceMetrics): void {
+  const database = app.get(DatabaseProbe);
+  metrics.gauge('waybill_db_pool_connections', 'Open connections to the database.', () => database.pool().total);
+  metrics.gauge('waybill_db_pool_idle', 'Open connections that no request uses.', () => database.pool().idle);
+  metrics.gauge('waybill_db_pool_waiting', 'Requests that wait for a connection.', () => database.pool().waiting);
+  // After the pool's numbers: it takes a connection itself.
+  metrics.gauge('waybill_database_up', '1 when the database answers over the pool within 2 s, otherwise 0.', () =>
+    database.ping().then(
+      () => 1,
+      () => 0,
+    ),
+  );
+}
