@@ -17,7 +17,7 @@ export interface ServiceLogEntry {
 }
 
 /** A service in a process of its own, for tests of what can only be seen from outside. */
-export interface ServiceProcess {
+export interface RealService {
   readonly child: ChildProcess;
   readonly log: readonly ServiceLogEntry[];
   /** What it wrote on standard error. */
@@ -32,14 +32,14 @@ export interface ServiceProcess {
   kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
-export interface ServiceProcessOptions {
+export interface RealServiceOptions {
   env: Record<string, string>;
   /** A program that starts Node, with its arguments, such as faketime. */
   wrapper?: readonly string[];
 }
 
 /** Starts the built service with these settings and no others. */
-export function startServiceProcess({ env, wrapper = [] }: ServiceProcessOptions): ServiceProcess {
+export function startRealService({ env, wrapper = [] }: RealServiceOptions): RealService {
   if (!existsSync(MAIN)) throw new Error(`${MAIN} is missing: run the tests by "npm test", which builds it`);
   const [command = process.execPath, ...rest] = [...wrapper, process.execPath, MAIN];
   const child = spawn(command, rest, {
@@ -55,7 +55,7 @@ export function startServiceProcess({ env, wrapper = [] }: ServiceProcessOptions
     child.once('exit', (code, signal) => resolve(signal ?? code ?? 0));
   });
 
-  const entry: ServiceProcess['entry'] = async (matches, patienceMs = 30_000) => {
+  const entry: RealService['entry'] = async (matches, patienceMs = 30_000) => {
     for (const until = Date.now() + patienceMs; Date.now() < until; await sleep(20)) {
       const found = log.find(matches);
       if (found) return found;

@@ -4,17 +4,17 @@ import { type DemoTenant, makeDemoTenants } from '../../../src/identity/index.js
 import { ApiClient } from '../../support/api-client.js';
 import { type Order, orderBody } from '../../support/builders.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
-import { type ServiceLogEntry, type ServiceProcess, startServiceProcess } from '../../support/real-service.js';
+import { type ServiceLogEntry, type RealService, startRealService } from '../../support/real-service.js';
 
 describe('the log of a service', () => {
   let database: TestDatabase;
   let tenant: DemoTenant;
-  let service: ServiceProcess;
+  let service: RealService;
   let client: ApiClient;
   beforeAll(async () => {
     database = await createTestDatabase();
     [tenant] = (await makeDemoTenants(database.ownerUrl)) as [DemoTenant];
-    service = startServiceProcess({ env: { DATABASE_URL: database.appUrl } });
+    service = startRealService({ env: { DATABASE_URL: database.appUrl } });
     client = new ApiClient(await service.baseUrl(), tenant.keys.operator);
   });
   afterAll(async () => {
