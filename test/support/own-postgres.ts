@@ -36,12 +36,19 @@ export interface OwnPostgresOptions {
   folder?: string;
   /** With fsync, as in production: for tests that kill the server. */
   durable?: boolean;
+  /** Folder of the binaries, instead of those of the version under test. */
+  binaries?: string;
 }
 
-export async function startOwnPostgres({ folder, durable = false }: OwnPostgresOptions = {}): Promise<OwnPostgres> {
+export async function startOwnPostgres({
+  folder,
+  durable = false,
+  binaries = embeddedBinaries((process.env.TEST_POSTGRES ?? '18') as EmbeddedMajor),
+}: OwnPostgresOptions = {}): Promise<OwnPostgres> {
   const base = folder ?? (await temporaryFolder());
   const dataDir = join(base, 'pg');
-  const binaries = embeddedBinaries((process.env.TEST_POSTGRES ?? '18') as EmbeddedMajor);
+  // Root's server runs under another account, which has to walk through.
+  await mkdir(dataDir, { recursive: true, mode: 0o755 });
   const boot = (): Promise<EmbeddedServer> =>
     startEmbedded({ dataDir, binaries, log: () => undefined, disposable: !durable });
   let server: EmbeddedServer | undefined = await boot();
@@ -91,7 +98,6 @@ async function temporaryFolder(): Promise<string> {
   await removeLeftovers();
   const base = await mkdtemp(join(tmpdir(), PREFIX));
   await chmod(base, 0o755);
-  await mkdir(join(base, 'pg'), { mode: 0o711 });
   return base;
 }
 
