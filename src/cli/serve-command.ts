@@ -18,7 +18,8 @@ export async function runService(): Promise<void> {
   const say = (line: string): void => log.info(line);
   const service = await serve(config, say);
   if (config.logFormat === 'text') announce(service);
-  else log.info({ baseUrl: service.baseUrl }, `Waybill serves ${service.baseUrl}`);
+  // Whoever started the process waits for this line, whatever the level.
+  else log.child({}, { level: 'info' }).info({ baseUrl: service.baseUrl }, `Waybill serves ${service.baseUrl} now`);
   await untilStopped(say);
   // Whoever started the process should see that not everything was answered, and nothing that hangs may keep it alive.
   if (!(await service.stop())) process.exit(1);
