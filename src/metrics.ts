@@ -1,5 +1,6 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { DatabaseProbe } from './database/index.js';
+import { KeySweeper } from './idempotency/index.js';
 import type { ServiceMetrics } from './observability/index.js';
 
 /** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
@@ -14,5 +15,26 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
       () => 1,
       () => 0,
     ),
+  );
+  const sweeper = app.get(KeySweeper, { strict: false });
+  metrics.counter(
+    'waybill_sweeper_swept_rows_total',
+    'Expired idempotency keys removed by this process.',
+    () => sweeper.figures.sweptRows,
+  );
+  metrics.counter(
+    'waybill_sweeper_rounds_total',
+    'Rounds that the sweeper of this process finished.',
+    () => sweeper.figures.rounds,
+  );
+  metrics.counter(
+    'waybill_sweeper_failed_rounds_total',
+    'Rounds of the sweeper that ended with an error.',
+    () => sweeper.figures.failedRounds,
+  );
+  metrics.gauge(
+    'waybill_sweeper_backlog_rows',
+    'Expired keys that the last round left; NaN before the first.',
+    () => sweeper.figures.backlogRows ?? Number.NaN,
   );
 }

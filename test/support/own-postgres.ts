@@ -73,7 +73,7 @@ export async function startOwnPostgres({
     signal: async (name) => {
       const postmaster = Number((await readFile(join(dataDir, 'cluster/data/postmaster.pid'), 'utf8')).split('\n')[0]);
       const backends = name === 'SIGSTOP' || name === 'SIGCONT' ? await childrenOf(postmaster) : [];
-      for (const pid of [postmaster, ...backends]) process.kill(pid, name);
+      for (const pid of [postmaster, ...backends]) signalIfThere(pid, name);
     },
     query: async <Row extends QueryResultRow>(text: string) => {
       const client = new Client({ connectionString: superuserUrl });
@@ -111,6 +111,15 @@ async function removeLeftovers(): Promise<void> {
     if (await discardEmbedded(join(base, 'pg'), () => undefined).catch(() => false)) {
       await rm(base, { recursive: true, force: true });
     }
+  }
+}
+
+/** A backend may have ended since it was listed. */
+function signalIfThere(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 

@@ -2,7 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { KillPoint } from '../../src/database/index.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/src/main.js');
@@ -36,21 +38,40 @@ export interface RealServiceOptions {
   env: Record<string, string>;
   /** A program that starts Node, with its arguments, such as faketime. */
   wrapper?: readonly string[];
+  /** Options for Node itself. */
+  nodeOptions?: readonly string[];
+  /** Called when the service reaches a kill point; it waits there until the promise is settled. */
+  onKillPoint?: (point: KillPoint) => Promise<void>;
 }
 
 /** Starts the built service with these settings and no others. */
-export function startRealService({ env, wrapper = [] }: RealServiceOptions): RealService {
+export function startRealService({
+  env,
+  wrapper = [],
+  nodeOptions = [],
+  onKillPoint,
+}: RealServiceOptions): RealService {
   if (!existsSync(MAIN)) throw new Error(`${MAIN} is missing: run the tests by "npm test", which builds it`);
-  const [command = process.execPath, ...rest] = [...wrapper, process.execPath, MAIN];
+  const [command = process.execPath, ...rest] = [...wrapper, process.execPath, ...nodeOptions, MAIN];
   const child = spawn(command, rest, {
     cwd: ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', LOG_FORMAT: 'json', ...env },
+    stdio: ['ignore', 'pipe', 'pipe', ...(onKillPoint ? (['ipc'] as const) : [])],
+    env: {
+      PATH: process.env.PATH,
+      HOST: '127.0.0.1',
+      PORT: '0',
+      LOG_FORMAT: 'json',
+      ...(onKillPoint ? { WAYBILL_KILL_POINTS: 'parent' } : {}),
+      ...env,
+    },
   });
+  if (onKillPoint) answerKillPoints(child, onKillPoint);
   const log: ServiceLogEntry[] = [];
   let errors = '';
-  createInterface({ input: child.stdout }).on('line', (line) => log.push(readEntry(line)));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  createInterface({ input: streamOf(child.stdout) }).on('line', (line) => log.push(readEntry(line)));
+  streamOf(child.stderr)
+    .setEncoding('utf8')
+    .on('data', (text: string) => (errors += text));
   const ended = new Promise<number | string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? code ?? 0));
   });
@@ -76,6 +97,20 @@ export function startRealService({ env, wrapper = [] }: RealServiceOptions): Rea
       await ended;
     },
   };
+}
+
+function answerKillPoints(child: ChildProcess, onKillPoint: (point: KillPoint) => Promise<void>): void {
+  child.on('message', (message: { killPoint: KillPoint; id: number }) => {
+    void onKillPoint(message.killPoint).finally(() => {
+      // It may be gone by now; then nobody waits.
+      if (child.connected) child.send({ goOn: message.id }, () => undefined);
+    });
+  });
+}
+
+function streamOf(stream: Readable | null): Readable {
+  if (!stream) throw new Error('the service has no output');
+  return stream;
 }
 
 function readEntry(line: string): ServiceLogEntry {
