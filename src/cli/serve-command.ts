@@ -17,10 +17,12 @@ export async function runService(): Promise<void> {
   const log = createLog({ level: config.logLevel, format: config.logFormat });
   const say = (line: string): void => log.info(line);
   const service = await serve(config, say);
+  // Before it is announced: who reads that may send a signal at once.
+  const toldToStop = untilStopped(say);
   if (config.logFormat === 'text') announce(service);
   // Whoever started the process waits for this line, whatever the level.
   else log.child({}, { level: 'info' }).info({ baseUrl: service.baseUrl }, `Waybill serves ${service.baseUrl} now`);
-  await untilStopped(say);
+  await toldToStop;
   // Whoever started the process should see that not everything was answered, and nothing that hangs may keep it alive.
   if (!(await service.stop())) process.exit(1);
 }

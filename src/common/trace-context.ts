@@ -22,19 +22,16 @@ const SAMPLED = 1;
 export function traceOf(traceparent: string | undefined, tracestate?: string): TraceContext {
   const [, version, traceId, parentSpanId, flags = '', rest] = TRACEPARENT.exec(traceparent ?? '') ?? [];
   if (traceId === undefined || (version === '00' && rest !== undefined)) {
-    return { traceId: hex(16), spanId: hex(8), sampled: true };
+    const made = randomBytes(24).toString('hex');
+    return { traceId: made.slice(0, 32), spanId: made.slice(32), sampled: true };
   }
   const sampled = (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED;
   const state = tracestate && tracestate.length <= LONGEST_STATE ? tracestate : undefined;
-  return { traceId, spanId: hex(8), parentSpanId, sampled, state };
+  return { traceId, spanId: randomBytes(8).toString('hex'), parentSpanId, sampled, state };
 }
 
 /** The headers by which a call to another system becomes part of the trace. */
 export function traceHeaders({ traceId, spanId, sampled, state }: TraceContext): Record<string, string> {
   const traceparent = `00-${traceId}-${spanId}-0${sampled ? SAMPLED : 0}`;
   return state === undefined ? { traceparent } : { traceparent, tracestate: state };
-}
-
-function hex(bytes: number): string {
-  return randomBytes(bytes).toString('hex');
 }

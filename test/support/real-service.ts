@@ -80,7 +80,8 @@ export function startRealService({
     for (const until = Date.now() + patienceMs; Date.now() < until; await sleep(20)) {
       const found = log.find(matches);
       if (found) return found;
-      if (child.exitCode !== null) throw new Error(`the service ended with ${child.exitCode}: ${errors}`);
+      const end = child.exitCode ?? child.signalCode;
+      if (end !== null) throw new Error(`the service ended with ${end}: ${errors}`);
     }
     throw new Error(`the service did not log it in ${patienceMs} ms; last: ${JSON.stringify(log.at(-1))} ${errors}`);
   };

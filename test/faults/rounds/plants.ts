@@ -24,7 +24,11 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'keys are forgotten at once',
     breaks: ['one order a key'],
-    sql: meddling('waybill.idempotency_keys', 'BEFORE UPDATE', 'NEW.expires_at := clock_timestamp();'),
+    sql: meddling(
+      'waybill.idempotency_keys',
+      'BEFORE UPDATE',
+      `IF NEW.status <> 'processing' THEN NEW.expires_at := clock_timestamp(); END IF;`,
+    ),
   },
   {
     name: 'stored answers are altered',
