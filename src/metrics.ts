@@ -1,4 +1,5 @@
 import type { INestApplicationContext } from '@nestjs/common';
+import { SealerMetrics } from './audit/index.js';
 import { DatabaseProbe } from './database/index.js';
 import { KeySweeper } from './idempotency/index.js';
 import type { ServiceMetrics } from './observability/index.js';
@@ -36,5 +37,27 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'waybill_sweeper_backlog_rows',
     'Expired keys that the last round left; NaN before the first.',
     () => sweeper.figures.backlogRows ?? Number.NaN,
+  );
+
+  const sealer = app.get(SealerMetrics, { strict: false });
+  metrics.gauge(
+    'waybill_sealer_backlog_events',
+    'Events that this process saw waiting to be sealed.',
+    () => sealer.figures().backlog,
+  );
+  metrics.gauge(
+    'waybill_sealer_lag_seconds',
+    'Age of the oldest event that waits to be sealed.',
+    () => sealer.figures().lagSeconds,
+  );
+  metrics.counter(
+    'waybill_sealer_sealed_events_total',
+    'Events that this process sealed.',
+    () => sealer.figures().sealed,
+  );
+  metrics.gauge(
+    'waybill_sealer_refused_tenants',
+    'Tenants whose log the sealer refuses to go on with.',
+    () => sealer.figures().refused,
   );
 }
