@@ -1,7 +1,7 @@
-/** Who may import whom; the picture is in docs/architecture.md. Names of folders below src. */
-const INNER = ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders', 'payments', 'shipments'];
-
-/** For each folder, the folders it may import from; itself is implied. */
+/**
+ * Who may import whom; the picture is in docs/architecture.md. For each folder below src, the folders it may import from;
+ * itself is implied.
+ */
 const MAY_IMPORT = {
   common: [],
   database: ['common'],
@@ -12,7 +12,12 @@ const MAY_IMPORT = {
   orders: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit'],
   payments: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],
   shipments: ['common', 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],
+  // No feature knows them: what is to be seen of a feature is read off its answers, or fetched by src/metrics.ts.
+  observability: ['common'],
+  health: ['common', 'database'],
 };
+
+const INNER = Object.keys(MAY_IMPORT);
 
 const FRAMEWORKS = '^node_modules/(@nestjs|typeorm|fastify|@fastify)/';
 /** Decisions, hashing and money: they run without a server or a database. */
@@ -23,6 +28,8 @@ const PURE = [
   'identity/api-key',
   'idempotency/(fingerprint|idempotency-key|policy|lease)',
   'payments/(provider-key|providers/(payment-provider|simulated-token|simulated-signature|stripe-money))',
+  'common/trace-context',
+  'observability/(idempotency-outcome|redaction|log-line)',
 ];
 
 export default {
@@ -53,7 +60,7 @@ export default {
       name: 'controllers-know-no-storage',
       comment: 'HTTP only: a controller asks a service. The type of what a service returns is no import at run time.',
       severity: 'error',
-      from: { path: '\\.controller\\.ts$', pathNot: '^src/health/' },
+      from: { path: '\\.controller\\.ts$' },
       to: {
         path: '(\\.entity\\.ts$|\\.repository\\.ts$|^node_modules/(typeorm|pg)/)',
         dependencyTypesNot: ['type-only'],

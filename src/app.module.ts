@@ -4,24 +4,38 @@ import { AuditLogModule } from './audit/index.js';
 import { createValidationPipe, ProblemFilter, ProblemPagesController } from './common/index.js';
 import type { ServiceConfig } from './config.js';
 import { DatabaseModule } from './database/index.js';
-import { HealthController } from './health/health.controller.js';
+import { type Draining, HealthModule } from './health/index.js';
 import { IdempotencyModule } from './idempotency/index.js';
 import { IdentityModule } from './identity/index.js';
+import { ObservabilityModule, type ServiceMetrics, type Tracing } from './observability/index.js';
 import { OrdersModule } from './orders/index.js';
 import { PaymentsModule } from './payments/index.js';
 import { WorkflowModule } from './workflow/index.js';
 
+/** What runs beside the requests, made before the modules. */
+export interface Operation {
+  draining: Draining;
+  metrics: ServiceMetrics;
+  tracing: Tracing | null;
+}
+
 @Module({})
 export class AppModule {
   /** @param extensions modules that a deployment adds, with guards and hooks for instance */
-  static register(config: ServiceConfig, extensions: readonly Type<unknown>[]): DynamicModule {
-    const { database, databasePoolSize, idempotency, jwt, rateLimits, audit, payments } = config;
+  static register(
+    config: ServiceConfig,
+    { draining, metrics, tracing }: Operation,
+    extensions: readonly Type<unknown>[],
+  ): DynamicModule {
+    const { database, databasePoolSize, databaseTimeouts, idempotency, jwt, rateLimits, audit, payments } = config;
     return {
       module: AppModule,
       imports: [
         // Before the database: of two global interceptors the first one's module is the outer one.
         IdempotencyModule.register(idempotency),
-        DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize }),
+        DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize, timeouts: databaseTimeouts }),
+        HealthModule.register(draining),
+        ObservabilityModule.register(metrics, tracing),
         IdentityModule.register({ jwt, rateLimits }),
         WorkflowModule,
         AuditLogModule.register({ ...audit, sealerUrl: database.sealerUrl }),
@@ -29,7 +43,7 @@ export class AppModule {
         PaymentsModule.register(payments),
         ...extensions,
       ],
-      controllers: [HealthController, ProblemPagesController],
+      controllers: [ProblemPagesController],
       providers: [
         { provide: APP_FILTER, useClass: ProblemFilter },
         { provide: APP_PIPE, useFactory: createValidationPipe },

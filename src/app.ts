@@ -10,28 +10,47 @@ import {
   registerRequestId,
 } from './common/index.js';
 import type { ServiceConfig } from './config.js';
+import { closeConnectionsWhenDraining, Draining } from './health/index.js';
 import { hardenHttp } from './http/index.js';
-import { ServiceLogger } from './logger.js';
+import { measureParts } from './metrics.js';
+import { createLog, observeRequests, ServiceLogger, ServiceMetrics, startTracing } from './observability/index.js';
 import { openApiDocument } from './openapi.js';
+import { serviceVersion } from './version.js';
 
 /** The service, ready to listen: main and tests share it. */
 export async function createApp(
   config: ServiceConfig,
   extensions: readonly Type<unknown>[] = [],
 ): Promise<NestFastifyApplication> {
+  const log = createLog({ level: config.logLevel, format: config.logFormat });
+  const metrics = new ServiceMetrics(serviceVersion());
+  const tracing = config.otlpEndpoint === null ? null : await startTracing(config.otlpEndpoint, serviceVersion());
   const adapter = new FastifyAdapter({ ...problemServerOptions, trustProxy: config.trustProxy });
   const fastify = adapter.getInstance();
   installProblemHandlers(fastify);
+  observeRequests(fastify, { log, metrics, tracing });
   registerRequestId(fastify);
   await hardenHttp(fastify, config);
   registerConditionalGet(fastify);
   registerJsonBody(fastify);
+  const draining = new Draining();
+  closeConnectionsWhenDraining(fastify, draining);
 
-  const app = await NestFactory.create<NestFastifyApplication>(AppModule.register(config, extensions), adapter, {
+  const module = AppModule.register(config, { draining, metrics, tracing }, extensions);
+  const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     bodyParser: false,
-    logger: new ServiceLogger(config.logLevel),
+    logger: new ServiceLogger(log),
     abortOnError: false,
   });
+  measureParts(app, metrics);
+  if (config.metricsPort === null) {
+    fastify.get('/metrics', async (_request, reply) =>
+      reply
+        .header('cache-control', 'no-store')
+        .type(metrics.registry.contentType)
+        .send(await metrics.registry.metrics()),
+    );
+  }
   const document = openApiDocument(app);
   fastify.get('/openapi.json', (_request, reply) => reply.header('cache-control', 'no-cache').send(document));
   return app;

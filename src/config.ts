@@ -9,11 +9,31 @@ export interface Config {
   port: number;
   trustProxy: boolean | string;
   logLevel: LogLevel;
+  /** JSON for machines, lines for people. */
+  logFormat: LogFormat;
+  /** Port of a server of its own for /metrics; null serves it beside the API. */
+  metricsPort: number | null;
+  /** Where OpenTelemetry spans go, over OTLP/HTTP; null sends none. */
+  otlpEndpoint: string | null;
+  shutdown: {
+    /** After a signal, readiness is false for so long before new connections are refused. */
+    delaySeconds: number;
+    /** How long requests that were accepted may take to be answered. */
+    graceSeconds: number;
+  };
   /** Folder of the embedded server and of demo credentials. */
   dataDir: string;
   /** Addresses of an external PostgreSQL; null starts the embedded one. */
   database: DatabaseAddresses | null;
   databasePoolSize: number;
+  databaseTimeouts: {
+    /** Longest wait for a connection, new or out of the pool. */
+    connectSeconds: number;
+    /** Longest run of one statement. */
+    statementSeconds: number;
+    /** Longest wait of a statement for a lock. */
+    lockSeconds: number;
+  };
   idempotency: {
     /** How long answers are kept under their keys; null is for ever. */
     ttlSeconds: number | null;
@@ -65,6 +85,9 @@ export interface DatabaseAddresses {
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'log', 'debug', 'verbose'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
+const LOG_FORMATS = ['json', 'text'] as const;
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
 /** A setting that can't be used. The message names it and says what would be right. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -84,9 +107,21 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     port: integer(env, 'PORT', 3000, 0, 65_535),
     trustProxy: trustProxy(env.TRUST_PROXY),
     logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'log'),
+    logFormat: oneOf(env, 'LOG_FORMAT', LOG_FORMATS, process.stdout.isTTY || !env.DATABASE_URL ? 'text' : 'json'),
+    metricsPort: env.METRICS_PORT ? integer(env, 'METRICS_PORT', 0, 0, 65_535) : null,
+    otlpEndpoint: httpUrl(env, 'OTEL_EXPORTER_OTLP_ENDPOINT'),
+    shutdown: {
+      delaySeconds: integer(env, 'SHUTDOWN_DELAY', 0, 0, 600),
+      graceSeconds: integer(env, 'SHUTDOWN_GRACE', 25, 1, 600),
+    },
     dataDir,
     database: addresses(env),
     databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 16, 1, 200),
+    databaseTimeouts: {
+      connectSeconds: integer(env, 'DATABASE_CONNECT_TIMEOUT', 5, 1, 600),
+      statementSeconds: integer(env, 'DATABASE_STATEMENT_TIMEOUT', 15, 1, 600),
+      lockSeconds: integer(env, 'DATABASE_LOCK_TIMEOUT', 5, 1, 600),
+    },
     idempotency: {
       ttlSeconds: env.IDEMPOTENCY_TTL === 'forever' ? null : seconds(env, 'IDEMPOTENCY_TTL', '24h'),
       leaseSeconds: seconds(env, 'IDEMPOTENCY_LEASE', '30s'),
@@ -175,6 +210,15 @@ function payments(env: NodeJS.ProcessEnv): Config['payments'] {
   }
   const stripe = apiKey ? { apiKey, apiBase: apiBase || null, webhookSecret: webhookSecret || null } : null;
   return { provider, stripe };
+}
+
+function httpUrl(env: NodeJS.ProcessEnv, name: string): string | null {
+  const value = env[name];
+  if (!value) return null;
+  if (!/^https?:\/\//.test(value) || !URL.canParse(value)) {
+    throw new ConfigError(`${name} must be an address like http://collector:4318.`);
+  }
+  return value;
 }
 
 function text(env: NodeJS.ProcessEnv, name: string, otherwise: string): string {

@@ -1,5 +1,5 @@
 import { runService } from './cli/serve-command.js';
-import { redact } from './http/index.js';
+import { redact } from './common/index.js';
 
 try {
   await runService();

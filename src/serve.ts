@@ -4,9 +4,11 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
 import { originOf, readSigningKey, verifierKeyText } from './audit/index.js';
 import type { AuditSettings, Config, DatabaseAddresses, ServiceConfig } from './config.js';
-import { bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
+import { drain } from './drain.js';
+import { awaitDatabase, bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
 import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
+import { serveMetrics, ServiceMetrics } from './observability/index.js';
 import { mountSwaggerUi } from './openapi.js';
 import { resolveSigningKey } from './signing-key.js';
 
@@ -16,7 +18,12 @@ export interface RunningService {
   baseUrl: string;
   /** The file with demo keys; null on an external database. */
   demoFile: string | null;
-  stop(): Promise<void>;
+  /**
+   * Answers what was accepted, then ends.
+   *
+   * @returns whether all of it was answered within the grace period
+   */
+  stop(): Promise<boolean>;
 }
 
 const DATABASE = 'waybill';
@@ -28,6 +35,7 @@ export async function serve(config: Config, log: (line: string) => void): Promis
     ? { database: config.database, embedded: null }
     : await openEmbedded(config.dataDir, log);
   try {
+    await awaitDatabase(database.appUrl, log);
     if (database.ownerUrl) {
       const applied = await migrate(database.ownerUrl);
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
@@ -39,13 +47,16 @@ export async function serve(config: Config, log: (line: string) => void): Promis
       );
     const resolved: ServiceConfig = { ...config, database, audit: { ...config.audit, signingKey } };
     const { app, baseUrl } = await listen(resolved);
+    const metrics = await listenForMetrics(app, resolved);
     const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
     return {
       baseUrl,
       demoFile: demo,
       stop: async () => {
-        await app.close();
+        const isComplete = await drain(app, config.shutdown, log);
+        await metrics?.close();
         await embedded?.stop();
+        return isComplete;
       },
     };
   } catch (error) {
@@ -77,6 +88,16 @@ async function listen(config: ServiceConfig): Promise<{ app: NestFastifyApplicat
     if (!isTaken) throw error;
     const advice = `Stop what listens there, or choose another: PORT=${config.port + 1} npm start`;
     throw new Error(`Port ${config.port} is taken. ${advice}`, { cause: error });
+  }
+}
+
+async function listenForMetrics(app: NestFastifyApplication, { metricsPort, host }: ServiceConfig) {
+  if (metricsPort === null) return null;
+  try {
+    return await serveMetrics(app.get(ServiceMetrics).registry, metricsPort, host);
+  } catch (cause) {
+    await app.close();
+    throw new Error(`Cannot serve metrics on port ${metricsPort}. Choose another METRICS_PORT.`, { cause });
   }
 }
 

@@ -19,11 +19,10 @@ export function announce({ baseUrl, demoFile }: RunningService): void {
   console.log(`\n${lines.join('\n')}\n\nCtrl-C stops it.`);
 }
 
-/** Waits for SIGINT or SIGTERM, then stops; a second signal doesn't wait. */
-export async function untilStopped(stop: () => Promise<void>): Promise<void> {
-  await new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+/** Waits for SIGINT or SIGTERM. A second signal ends the process at once. */
+export async function untilStopped(say: (line: string) => void): Promise<void> {
+  const signal = await new Promise<string>((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, resolve);
   });
-  console.log('Stopping …');
-  await stop();
+  say(`${signal}: stopping when all requests are answered …`);
 }

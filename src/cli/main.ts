@@ -2,8 +2,9 @@
 import { Command } from 'commander';
 import { addAuditCommand } from './audit/audit-command.js';
 import { addIdempotencyCommand } from './idempotency-command.js';
-import { redact } from '../http/index.js';
+import { redact } from '../common/index.js';
 import { addKeyCommand } from './key-command.js';
+import { addDoctorCommand } from './doctor-command.js';
 import { addMigrateCommand } from './migrate-command.js';
 import { addServeCommand } from './serve-command.js';
 import { addTenantCommand } from './tenant-command.js';
@@ -17,6 +18,7 @@ addIdempotencyCommand(program);
 addTenantCommand(program);
 addUserCommand(program);
 addKeyCommand(program);
+addDoctorCommand(program);
 
 try {
   await program.parseAsync();

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../config.js';
+import { createLog } from '../observability/index.js';
 import { serve } from '../serve.js';
 import { announce, untilStopped } from './console.js';
 
@@ -12,7 +13,16 @@ export function addServeCommand(program: Command): void {
 
 /** Serves until it is told to stop. */
 export async function runService(): Promise<void> {
-  const service = await serve(loadConfig(), (line) => console.log(line));
-  announce(service);
-  await untilStopped(() => service.stop());
+  const config = loadConfig();
+  const log = createLog({ level: config.logLevel, format: config.logFormat });
+  const say = (line: string): void => log.info(line);
+  const service = await serve(config, say);
+  // Before it is announced: who reads that may send a signal at once.
+  const toldToStop = untilStopped(say);
+  if (config.logFormat === 'text') announce(service);
+  // Whoever started the process waits for this line, whatever the level.
+  else log.child({}, { level: 'info' }).info({ baseUrl: service.baseUrl }, `Waybill serves ${service.baseUrl} now`);
+  await toldToStop;
+  // Whoever started the process should see that not everything was answered, and nothing that hangs may keep it alive.
+  if (!(await service.stop())) process.exit(1);
 }

@@ -6,6 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { allowedMethods } from './allowed-methods.js';
 import { DomainError } from './domain-error.js';
 import { problemBytes, toDomainError, toProblem } from './problem.js';
+import { noteProblem } from './request-context.js';
 import { requestIdOf } from './request-id.js';
 
 const logger = new Logger('Problem');
@@ -18,6 +19,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     requestId: request.id,
     typeBase,
   });
+  noteProblem(problem.body.code);
   logServerFault(error, problem.status, `${request.method} ${instance}`, request.id);
   if (reply.sent || reply.raw.headersSent) {
     reply.raw.destroy();

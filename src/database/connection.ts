@@ -5,17 +5,24 @@ import { timestampFromPostgres } from '../common/index.js';
 export interface ConnectionSettings {
   url: string;
   poolSize: number;
+  timeouts: {
+    /** Longest wait for a connection, new or out of the pool. */
+    connectSeconds: number;
+    statementSeconds: number;
+    lockSeconds: number;
+  };
 }
 
-/** Longest that one statement runs, and longest that it waits for a lock, in milliseconds. */
-const STATEMENT_TIMEOUT = 15_000;
-const LOCK_TIMEOUT = 5_000;
-const CONNECT_TIMEOUT = 5_000;
+/**
+ * How much longer than a statement's timeout the driver waits for its answer, in milliseconds. It is for a server that
+ * no longer keeps its own timeouts: frozen, or cut off without a word. The connection is given up then.
+ */
+const ANSWER_PATIENCE = 3_000;
 /** A transaction that a dead client left open ends after this, in milliseconds. */
 const IDLE_IN_TRANSACTION_TIMEOUT = 30_000;
 
 /** TypeORM's options for the service's one pool of connections. */
-export function dataSourceOptions({ url, poolSize }: ConnectionSettings): DataSourceOptions {
+export function dataSourceOptions({ url, poolSize, timeouts }: ConnectionSettings): DataSourceOptions {
   return {
     type: 'postgres',
     url,
@@ -23,13 +30,14 @@ export function dataSourceOptions({ url, poolSize }: ConnectionSettings): DataSo
     poolSize,
     installExtensions: false,
     applicationName: 'waybill',
-    connectTimeoutMS: CONNECT_TIMEOUT,
+    connectTimeoutMS: timeouts.connectSeconds * 1000,
     extra: {
       pipeline: true,
       types: VALUE_TYPES,
       options: '-c timezone=UTC',
-      statement_timeout: STATEMENT_TIMEOUT,
-      lock_timeout: LOCK_TIMEOUT,
+      statement_timeout: timeouts.statementSeconds * 1000,
+      query_timeout: timeouts.statementSeconds * 1000 + ANSWER_PATIENCE,
+      lock_timeout: timeouts.lockSeconds * 1000,
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT,
       keepAlive: true,
     },

@@ -2,6 +2,7 @@ import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { type ConnectionSettings, dataSourceOptions } from './connection.js';
+import { DatabaseProbe } from './database-probe.js';
 import { RoleCheck } from './role-check.js';
 import { SystemUsers } from './system-users.js';
 import { TransactionInterceptor } from './transaction.interceptor.js';
@@ -24,10 +25,11 @@ export class DatabaseModule {
       providers: [
         TransactionRunner,
         SystemUsers,
+        DatabaseProbe,
         RoleCheck,
         { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor },
       ],
-      exports: [TransactionRunner, SystemUsers],
+      exports: [TransactionRunner, DatabaseProbe, SystemUsers],
     };
   }
 }

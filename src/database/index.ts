@@ -1,6 +1,8 @@
 export { bootstrapCluster } from './bootstrap.js';
 export { VALUE_TYPES } from './connection.js';
 export { contextOf, type ContextualRequest, type Principal, type TransactionContext } from './context.js';
+export { awaitDatabase } from './await-database.js';
+export { DatabaseProbe, type PoolState } from './database-probe.js';
 export { DatabaseModule } from './database.module.js';
 export { installKillPoints, type KillPoint, reach, reportKillPointsToParent } from './kill-points.js';
 export { migrate, migrateDown, migrationStatus } from './migrate.js';

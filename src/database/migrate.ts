@@ -3,6 +3,11 @@ import { migrations } from '../../migrations/index.js';
 
 /** Any number that nothing else on the server locks: two migrators of one database must not meet. */
 const MIGRATION_LOCK = 7_241_993_601;
+/**
+ * Longest that a step of a migration waits for a table, in milliseconds. Whatever it waits for, all that comes after it
+ * waits for it: a migration that can't have the table soon is better tried again later.
+ */
+const LOCK_TIMEOUT = 10_000;
 
 export interface MigrationStatus {
   name: string;
@@ -54,10 +59,13 @@ async function withMigrator<T>(ownerUrl: string, work: (source: DataSource) => P
     applicationName: 'waybill migrate',
     installExtensions: false,
     poolSize: 2,
+    extra: { lock_timeout: LOCK_TIMEOUT },
   });
   await source.initialize();
   const holder = source.createQueryRunner();
   try {
+    // Another migrator may take its time.
+    await holder.query('SET lock_timeout = 0');
     await holder.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
     await holder.query('CREATE SCHEMA IF NOT EXISTS migrations');
     return await work(source);

@@ -1,2 +1,1 @@
 export { hardenHttp } from './harden-http.js';
-export { redact } from './redact.js';

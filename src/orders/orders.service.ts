@@ -6,6 +6,7 @@ import {
   findLineFault,
   findMetadataFault,
   mergePatch,
+  noteTransition,
   orderTotals,
   type OrderTotals,
   toJsonPointer,
@@ -110,6 +111,7 @@ export class OrdersService {
     expectedVersion: number | null,
   ): Promise<OrderDetails> {
     const reason = body.reason ?? null;
+    noteTransition({ machine: ORDER_MACHINE, to });
     const isExtended = this.workflow.isExtended(ORDER_MACHINE, to);
     if (!isExtended && !metadata) return found(await this.orders.transition(tx, id, to, reason, expectedVersion, null));
 

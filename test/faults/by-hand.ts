@@ -3,12 +3,18 @@ import { makeDemoTenants } from '../../src/identity/index.js';
 import { createTestDatabase } from '../support/database.js';
 import { startTestServer, stopTestServer } from '../support/test-server.js';
 import { measureClaimCost } from './claim-cost.js';
+import { PLANTS } from './rounds/plants.js';
+import { runRounds } from './rounds/run-rounds.js';
+import { summaryOf } from './rounds/summary.js';
 import { measureCreateCost } from './create-cost.js';
 import { runStorm } from './idempotency-storm.js';
 import { runPaymentStorm } from './payment-storm.js';
 
-const USAGE = `Usage: npm run faults -- <what> [options], on a PostgreSQL of its own
+const USAGE = `Usage: npm run faults -- [what] [options], on a PostgreSQL of its own
 
+  rounds [--rounds 100] [--seed N]       (the default) sixteen clients a round, a fault at a named point in each,
+         [--from N] [--plant NAME]       and a checker that names what broke. --from starts at a later round of the seed;
+                                         --plant puts a bug in on purpose: ${PLANTS.map(({ name }) => `"${name}"`).join(', ')}
   storm  [--requests 10000] [--seed N]   requests with repeats, while service processes are killed
   payments [--payments 2000] [--seed N]  payments with a provider that fails, while service processes are killed
   claims [--rows 5000000]                what a claim costs with many old keys, against none
@@ -24,17 +30,23 @@ async function main(): Promise<void> {
       payments: { type: 'string' },
       seed: { type: 'string' },
       rows: { type: 'string' },
+      rounds: { type: 'string' },
+      from: { type: 'string' },
+      plant: { type: 'string' },
+      help: { type: 'boolean' },
     },
   });
-  const [what] = positionals;
+  const [what = 'rounds'] = positionals;
+  const seed = Number(values.seed ?? Date.now() % 1_000_000);
+  if (what === 'rounds' && !values.help)
+    return rounds(Number(values.rounds ?? 100), seed, Number(values.from ?? 1), values.plant);
   if (what !== 'storm' && what !== 'payments' && what !== 'claims' && what !== 'cost') {
     console.log(USAGE);
-    process.exitCode = 2;
+    process.exitCode = values.help ? 0 : 2;
     return;
   }
   await startTestServer();
   try {
-    const seed = Number(values.seed ?? Date.now() % 1_000_000);
     if (what === 'storm') await storm(Number(values.requests ?? 10_000), seed);
     else if (what === 'payments') await payments(Number(values.payments ?? 2000), seed);
     else if (what === 'claims') await claims(Number(values.rows ?? 5_000_000));
@@ -42,6 +54,22 @@ async function main(): Promise<void> {
   } finally {
     await stopTestServer();
   }
+}
+
+async function rounds(count: number, seed: number, from: number, plantName: string | undefined): Promise<void> {
+  const plant = PLANTS.find(({ name }) => name === plantName);
+  if (plantName !== undefined && !plant) throw new Error(`There is no plant "${plantName}"; --help lists them.`);
+  const patienceMs = plant ? 4_000 : undefined;
+  const report = await runRounds({
+    rounds: count,
+    seed,
+    from,
+    plant,
+    patienceMs,
+    progress: (line) => console.log(line),
+  });
+  console.log(`\n${summaryOf(report)}`);
+  process.exitCode = report.broken.length === 0 ? 0 : 1;
 }
 
 async function storm(requests: number, seed: number): Promise<void> {

@@ -14,6 +14,7 @@ export interface RequestOptions {
   headers?: Record<string, string>;
   /** An object is sent as JSON; text and bytes as they are. */
   body?: unknown;
+  signal?: AbortSignal;
 }
 
 /** A thin client for tests: sends what it is told, and a fresh Idempotency-Key with every POST that brings none. */
@@ -38,10 +39,15 @@ export class ApiClient {
     });
   }
 
-  async send<Body>(method: string, path: string, { headers = {}, body }: RequestOptions = {}): Promise<Answer<Body>> {
+  async send<Body>(
+    method: string,
+    path: string,
+    { headers = {}, body, signal }: RequestOptions = {},
+  ): Promise<Answer<Body>> {
     const isRaw = typeof body === 'string' || body instanceof Uint8Array;
     const response = await fetch(this.baseUrl + path, {
       method,
+      signal,
       headers: {
         ...(this.apiKey ? { authorization: `Bearer ${this.apiKey}` } : {}),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),

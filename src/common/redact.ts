@@ -8,6 +8,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
     /("?(?:authorization|cookie|set-cookie|password|passwd|secret|api[-_]?key|token)"?\s*[:=]\s*"?)(?!\[redacted)[^\s",;&]+/gi,
     '$1[redacted]',
   ],
+  [/\b(?:[rs]k_(?:live|test)|whsec)_\w+/g, '[redacted key]'],
   [/[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g, '[redacted e-mail]'],
 ];
 

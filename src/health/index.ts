@@ -1,0 +1,2 @@
+export { closeConnectionsWhenDraining, Draining } from './draining.js';
+export { HealthModule } from './health.module.js';

@@ -1,0 +1,63 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import { SealerMetrics } from './audit/index.js';
+import { DatabaseProbe } from './database/index.js';
+import { KeySweeper } from './idempotency/index.js';
+import type { ServiceMetrics } from './observability/index.js';
+
+/** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
+export function measureParts(app: INestApplicationContext, metrics: ServiceMetrics): void {
+  const database = app.get(DatabaseProbe);
+  metrics.gauge('waybill_db_pool_connections', 'Open connections to the database.', () => database.pool().total);
+  metrics.gauge('waybill_db_pool_idle', 'Open connections that no request uses.', () => database.pool().idle);
+  metrics.gauge('waybill_db_pool_waiting', 'Requests that wait for a connection.', () => database.pool().waiting);
+  // After the pool's numbers: it takes a connection itself.
+  metrics.gauge('waybill_database_up', '1 when the database answers over the pool within 2 s, otherwise 0.', () =>
+    database.ping().then(
+      () => 1,
+      () => 0,
+    ),
+  );
+  const sweeper = app.get(KeySweeper, { strict: false });
+  metrics.counter(
+    'waybill_sweeper_swept_rows_total',
+    'Expired idempotency keys removed by this process.',
+    () => sweeper.figures.sweptRows,
+  );
+  metrics.counter(
+    'waybill_sweeper_rounds_total',
+    'Rounds that the sweeper of this process finished.',
+    () => sweeper.figures.rounds,
+  );
+  metrics.counter(
+    'waybill_sweeper_failed_rounds_total',
+    'Rounds of the sweeper that ended with an error.',
+    () => sweeper.figures.failedRounds,
+  );
+  metrics.gauge(
+    'waybill_sweeper_backlog_rows',
+    'Expired keys that the last round left; NaN before the first.',
+    () => sweeper.figures.backlogRows ?? Number.NaN,
+  );
+
+  const sealer = app.get(SealerMetrics, { strict: false });
+  metrics.gauge(
+    'waybill_sealer_backlog_events',
+    'Events that this process saw waiting to be sealed.',
+    () => sealer.figures().backlog,
+  );
+  metrics.gauge(
+    'waybill_sealer_lag_seconds',
+    'Age of the oldest event that waits to be sealed.',
+    () => sealer.figures().lagSeconds,
+  );
+  metrics.counter(
+    'waybill_sealer_sealed_events_total',
+    'Events that this process sealed.',
+    () => sealer.figures().sealed,
+  );
+  metrics.gauge(
+    'waybill_sealer_refused_tenants',
+    'Tenants whose log the sealer refuses to go on with.',
+    () => sealer.figures().refused,
+  );
+}

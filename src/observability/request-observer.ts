@@ -1,0 +1,86 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { type RequestContext, runInRequest, traceOf } from '../common/index.js';
+import { idempotencyOutcome } from './idempotency-outcome.js';
+import { tracePropagation } from './outgoing-calls.js';
+import type { ServiceMetrics } from './service-metrics.js';
+import type { RequestSpan, Tracing } from './tracing.js';
+
+interface Observation {
+  context: RequestContext;
+  span: RequestSpan | undefined;
+}
+
+/** What authentication left on the request, if it came that far. */
+interface Authenticated {
+  principal?: { tenantId: number; userId: string };
+}
+
+export interface Observers {
+  log: Logger;
+  metrics: ServiceMetrics;
+  tracing: Tracing | null;
+}
+
+const OBSERVATION = Symbol('observation');
+type Observed = FastifyRequest & { [OBSERVATION]?: Observation };
+
+const READING = new Set(['GET', 'HEAD', 'OPTIONS']);
+/** What machines ask for every few seconds; nobody looks for it in the log. */
+const PROBES = new Set(['/metrics', '/health/live', '/health/ready']);
+
+/** Gives every request its context, and logs, counts and traces it once it is answered. To be registered first. */
+export function observeRequests(fastify: FastifyInstance, { log, metrics, tracing }: Observers): void {
+  tracePropagation();
+  // Looking for members to redact costs more than all the rest of the line, whose members are all named below.
+  const requestLog = log.child({}, { redact: [] });
+  fastify.addHook('onRequest', (request: Observed, _reply, done) => {
+    const { traceparent, tracestate } = request.headers;
+    const [parent, state] = [traceparent, tracestate].map((value) => (Array.isArray(value) ? value.join() : value));
+    const span = tracing?.begin(parent, state);
+    const context = { requestId: request.id, trace: span?.trace ?? traceOf(parent, state) };
+    request[OBSERVATION] = { context, span };
+    metrics.begin();
+    runInRequest(context, done);
+  });
+  // The body arrives in events of the socket, which know nothing of the request.
+  fastify.addHook('preValidation', (request: Observed, _reply, done) => {
+    const context = request[OBSERVATION]?.context;
+    if (context) runInRequest(context, done);
+    else done();
+  });
+  fastify.addHook('onResponse', (request: Observed, reply, done) => {
+    const observation = request[OBSERVATION];
+    if (observation) report(request, reply, observation);
+    done();
+  });
+
+  function report(request: Observed & Authenticated, reply: FastifyReply, { context, span }: Observation): void {
+    const { method, headers, principal } = request;
+    const route = request.is404 ? 'none' : (request.routeOptions.url ?? 'none');
+    const { statusCode: status, elapsedTime } = reply;
+    const { problem, transition } = context;
+    const replayed = reply.getHeader('idempotency-replayed') === 'true';
+    const hasKey = headers['idempotency-key'] !== undefined && !READING.has(method);
+    const idempotency = idempotencyOutcome({ hasKey, replayed, status, problem });
+    metrics.end({ method, route, status, seconds: elapsedTime / 1000, idempotency, problem, transition });
+    span?.end({ method, route, status });
+    requestLog[PROBES.has(route) ? 'debug' : 'info'](
+      {
+        event: 'request',
+        requestId: context.requestId,
+        traceId: context.trace.traceId,
+        spanId: context.trace.spanId,
+        ...(principal && { tenant: principal.tenantId, user: principal.userId }),
+        method,
+        route,
+        status,
+        durationMs: Math.round(elapsedTime * 100) / 100,
+        ...(idempotency && { idempotency }),
+        ...(problem && { problem }),
+        ...(reply.raw.writableFinished ? {} : { aborted: true }),
+      },
+      `${method} ${route} ${status}`,
+    );
+  }
+}

@@ -1,0 +1,249 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { Client } from 'pg';
+import { examineDatabase } from '../../../src/cli/doctor/examine.js';
+import type { Finding } from '../../../src/cli/doctor/finding.js';
+import { type Config, loadConfig } from '../../../src/config.js';
+import { databaseUrl, grantDatabaseRights } from '../../../src/database/bootstrap.js';
+import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
+
+const CLI = join(import.meta.dirname, '../../../dist/src/cli/main.js');
+
+interface Sabotage {
+  what: string;
+  /** As a superuser, in a database of its own. */
+  statements: string;
+  /** For what belongs to the whole server. */
+  undo?: string;
+  finds: RegExp;
+}
+
+const SABOTAGE: Sabotage[] = [
+  {
+    what: 'a disabled trigger',
+    statements: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_20_update',
+    finds: /^triggers: trigger orders_20_update on waybill\.orders is disabled$/,
+  },
+  {
+    what: 'all triggers of a table disabled',
+    statements: 'ALTER TABLE audit.events DISABLE TRIGGER ALL',
+    finds: /^triggers: trigger events_00_append_only on audit\.events is disabled$/,
+  },
+  {
+    what: 'a dropped trigger',
+    statements: 'DROP TRIGGER orders_50_event_update ON waybill.orders',
+    finds: /^triggers: trigger orders_50_event_update on waybill\.orders is missing$/,
+  },
+  {
+    what: 'a trigger that no longer fires always',
+    statements: 'ALTER TABLE audit.events ENABLE TRIGGER events_00_append_only',
+    finds: /^triggers: trigger events_00_append_only on audit\.events no longer fires ALWAYS$/,
+  },
+  {
+    what: 'a guard that lets everything through',
+    statements: `CREATE OR REPLACE FUNCTION waybill.guard_update() RETURNS trigger LANGUAGE plpgsql
+      SET search_path = pg_catalog, pg_temp AS 'BEGIN NEW.version := OLD.version + 1; RETURN NEW; END'`,
+    finds: /^functions: function waybill\.guard_update is not what the migrations made$/,
+  },
+  {
+    what: 'row security that is off',
+    statements: 'ALTER TABLE waybill.order_lines DISABLE ROW LEVEL SECURITY',
+    finds: /^row security: waybill\.order_lines has no row level security/,
+  },
+  {
+    what: 'row security that its owner escapes',
+    statements: 'ALTER TABLE waybill.orders NO FORCE ROW LEVEL SECURITY',
+    finds: /^row security: waybill\.orders doesn't FORCE row level security/,
+  },
+  {
+    what: 'a missing policy',
+    statements: 'DROP POLICY orders_tenant ON waybill.orders',
+    finds: /^row security: policy orders_tenant of waybill\.orders is missing$/,
+  },
+  {
+    what: 'a view that reads as its owner',
+    statements: 'ALTER VIEW waybill.order_details RESET (security_invoker)',
+    finds: /^row security: view waybill\.order_details is not security_invoker/,
+  },
+  {
+    what: 'a function without a search path',
+    statements: 'ALTER FUNCTION waybill.place_order RESET search_path',
+    finds: /^search path: function waybill\.place_order has no search_path of its own$/,
+  },
+  {
+    what: 'a function with a search path that others can write to',
+    statements: 'ALTER FUNCTION waybill.set_context SET search_path = public, pg_catalog, pg_temp',
+    finds: /^search path: function waybill\.set_context has search_path=public/,
+  },
+  {
+    what: 'a function that anybody may execute',
+    statements: 'GRANT EXECUTE ON FUNCTION audit.record_change TO PUBLIC',
+    finds: /^public functions: PUBLIC may execute audit\.record_change$/,
+  },
+  {
+    what: 'a table of another owner',
+    statements: 'ALTER TABLE audit.events OWNER TO waybill_owner',
+    finds: /^ownership: audit\.events belongs to waybill_owner, not to waybill_audit$/,
+  },
+  {
+    what: 'a missing right',
+    statements: 'REVOKE EXECUTE ON FUNCTION waybill.place_order FROM waybill_app',
+    finds: /^grants: waybill_app may not EXECUTE waybill\.place_order$/,
+  },
+  {
+    what: 'a right to write the audit trail',
+    statements: 'GRANT INSERT ON audit.events TO waybill_app',
+    finds: /^excessive grants: waybill_app may INSERT audit\.events$/,
+  },
+  {
+    what: 'an app role past row security',
+    statements: 'ALTER ROLE waybill_app BYPASSRLS',
+    undo: 'ALTER ROLE waybill_app NOBYPASSRLS',
+    finds: /^roles: waybill_app has BYPASSRLS$/,
+  },
+  {
+    what: 'an app role that can become the owner',
+    statements: 'GRANT waybill_owner TO waybill_app',
+    undo: 'REVOKE waybill_owner FROM waybill_app',
+    finds: /^roles: waybill_app is a member of waybill_owner$/,
+  },
+  {
+    what: 'a role whose sessions fire no trigger',
+    statements: `ALTER ROLE waybill_app SET session_replication_role = replica`,
+    undo: 'ALTER ROLE waybill_app RESET session_replication_role',
+    finds: /^role settings: waybill_app has session_replication_role=replica$/,
+  },
+  {
+    what: 'a migration that is not applied',
+    statements: `DELETE FROM migrations.applied WHERE name LIKE 'Orders%'`,
+    finds: /^migrations: Not applied: Orders\d+$/,
+  },
+];
+
+describe('waybill doctor', () => {
+  let postgres: OwnPostgres;
+  let config: Config;
+  let databases = 0;
+  beforeAll(async () => {
+    postgres = await startOwnPostgres({ durable: true });
+    config = loadConfig({});
+  });
+  afterAll(() => postgres.discard());
+
+  /** A copy of the database that a test may ruin, and the addresses of its roles. */
+  async function copy(): Promise<{ superuserUrl: string; appUrl: string; ownerUrl: string; sealerUrl: string }> {
+    const name = `copy_${(databases += 1)}`;
+    const server = databaseUrl(postgres.superuserUrl, 'postgres').href;
+    await run(server, `CREATE DATABASE ${name} TEMPLATE waybill OWNER waybill_owner`);
+    await grantDatabaseRights(server, name);
+    const addressOf = (url: string): string => databaseUrl(url, name).href;
+    return {
+      superuserUrl: addressOf(postgres.superuserUrl),
+      appUrl: addressOf(postgres.appUrl),
+      ownerUrl: addressOf(postgres.ownerUrl),
+      sealerUrl: addressOf(postgres.sealerUrl),
+    };
+  }
+
+  const faultsIn = (findings: readonly Finding[]): string[] =>
+    findings.filter(({ verdict }) => verdict === 'fault').map(({ check, detail }) => `${check}: ${detail}`);
+
+  it('finds nothing wrong in a database as the migrations make it', async () => {
+    const findings = await examineDatabase(config, await copy());
+    expect(findings.filter(({ verdict }) => verdict !== 'ok').map(({ detail }) => detail)).toEqual([
+      'No role but superusers (postgres) can dump tables with forced row security',
+    ]);
+  });
+
+  it('knows from the migrations of every trigger, policy and function that there is', async () => {
+    const { superuserUrl, ...addresses } = await copy();
+    await run(
+      superuserUrl,
+      `
+      DO $$ DECLARE made record; BEGIN
+        FOR made IN SELECT tgname, tgrelid::regclass AS t FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+                    JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname IN ('waybill', 'audit') AND NOT tgisinternal
+        LOOP EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I; DROP TRIGGER %2$I ON %1$s', made.t, made.tgname); END LOOP;
+      END $$`,
+    );
+    const before = await run<{ n: number }>(
+      postgres.superuserUrl,
+      `
+      SELECT count(*)::int AS n FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid JOIN pg_namespace n ON n.oid = relnamespace
+      WHERE nspname IN ('waybill', 'audit') AND NOT tgisinternal`,
+    );
+    const missing = faultsIn(await examineDatabase(config, addresses)).filter((line) => line.endsWith('is missing'));
+    expect(missing).toHaveLength(before[0]?.n ?? 0);
+  });
+
+  it.each(SABOTAGE)('finds $what', async ({ statements, undo, finds }) => {
+    const { superuserUrl, ...addresses } = await copy();
+    await run(superuserUrl, statements);
+    try {
+      const findings = await examineDatabase(config, addresses);
+      expect(faultsIn(findings)).toContainEqual(expect.stringMatching(finds));
+      const finding = findings.find(({ check, detail }) => finds.test(`${check}: ${detail}`));
+      expect(finding?.whatToDo).toBeTruthy();
+    } finally {
+      if (undo) await run(superuserUrl, undo);
+    }
+  });
+
+  it('finds addresses that are swapped', async () => {
+    const { appUrl, ownerUrl } = await copy();
+    const faults = faultsIn(await examineDatabase(config, { appUrl: ownerUrl, ownerUrl: appUrl, sealerUrl: null }));
+    expect(faults).toContain('connection: DATABASE_URL logs in as waybill_owner, not as waybill_app');
+  });
+
+  it('prints what is wrong and what to do, without secrets, and exits 1', async () => {
+    const { superuserUrl, appUrl, ownerUrl } = await copy();
+    await run(superuserUrl, 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_20_update');
+    const wrong = Object.assign(new URL(postgres.sealerUrl), { password: 'not-the-password' }).href;
+    const env = { DATABASE_URL: appUrl, MIGRATION_DATABASE_URL: ownerUrl, SEALER_DATABASE_URL: wrong };
+    const { code, output } = await runDoctor(env);
+    expect(code).toBe(1);
+    expect(output).toMatch(/FAULT {2}triggers +trigger orders_20_update on waybill\.orders is disabled\n +→ /);
+    expect(output).toMatch(/FAULT {2}connection +SEALER_DATABASE_URL .*password authentication failed/);
+    expect(output.trimEnd()).toMatch(/2 faults\.$/);
+    for (const url of [appUrl, ownerUrl, wrong]) expect(output).not.toContain(new URL(url).password);
+  });
+
+  it('prints JSON for programs, and exits 0 when nothing is wrong', async () => {
+    const { appUrl, ownerUrl, sealerUrl } = await copy();
+    const env = { DATABASE_URL: appUrl, MIGRATION_DATABASE_URL: ownerUrl, SEALER_DATABASE_URL: sealerUrl };
+    const { code, output } = await runDoctor(env, '--json');
+    expect(code).toBe(0);
+    expect(JSON.parse(output)).toMatchObject({ healthy: true });
+  });
+
+  it('names the setting that can’t be used', async () => {
+    const { code, output } = await runDoctor({ PORT: 'many' });
+    expect(code).toBe(1);
+    expect(output).toMatch(/FAULT {2}settings +PORT must be a whole number/);
+  });
+});
+
+async function run<Row extends object>(url: string, statements: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Row>(statements)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+async function runDoctor(
+  env: Record<string, string>,
+  ...options: string[]
+): Promise<{ code: number | null; output: string }> {
+  const child = spawn(process.execPath, [CLI, 'doctor', ...options], { env: { PATH: process.env.PATH, ...env } });
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  const code = await new Promise<number | null>((resolve) => {
+    if (child.exitCode === null) child.once('exit', resolve);
+    else resolve(child.exitCode);
+  });
+  return { code, output: output + errors };
+}

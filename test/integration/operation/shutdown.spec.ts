@@ -1,0 +1,124 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Agent, request as httpRequest } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { type DemoTenant, makeDemoTenants } from '../../../src/identity/index.js';
+import { ApiClient } from '../../support/api-client.js';
+import type { Order, ProblemAnswer } from '../../support/builders.js';
+import { createTestDatabase, type TestDatabase } from '../../support/database.js';
+import { move, place } from '../../support/orders.js';
+import { type RealService, startRealService } from '../../support/real-service.js';
+
+describe('a service that is told to end', () => {
+  let database: TestDatabase;
+  let tenant: DemoTenant;
+  let service: RealService;
+  let client: ApiClient;
+  let locker: Client;
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    [tenant] = (await makeDemoTenants(database.ownerUrl)) as [DemoTenant];
+    locker = new Client({ connectionString: database.superuserUrl });
+    await locker.connect();
+  });
+  afterEach(async () => {
+    await locker.end();
+    await service.kill();
+    await database.drop();
+  });
+
+  async function start(env: Record<string, string> = {}): Promise<void> {
+    service = startRealService({ env: { DATABASE_URL: database.appUrl, ...env } });
+    client = new ApiClient(await service.baseUrl(), tenant.keys.operator);
+  }
+
+  /** A request that is in the middle of its transaction, until `release`. */
+  async function slowRequest(): Promise<{ answer: ReturnType<typeof move>; release: () => Promise<unknown> }> {
+    const order = await place(client);
+    await locker.query('BEGIN');
+    await locker.query('SELECT FROM waybill.orders WHERE id = $1 FOR UPDATE', [order.id]);
+    const answer = move(client, order.id, 'confirmed');
+    answer.catch(() => undefined);
+    await untilWaiting();
+    return { answer, release: () => locker.query('ROLLBACK') };
+  }
+
+  async function untilWaiting(): Promise<void> {
+    for (;;) {
+      const { rows } = await locker.query(`SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'`);
+      if (rows.length > 0) return;
+      await sleep(20);
+    }
+  }
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'answers on %s what it accepted, takes nothing new, and exits 0',
+    async (signal) => {
+      await start();
+      const { answer, release } = await slowRequest();
+      service.child.kill(signal);
+      await service.entry(({ msg }) => msg.startsWith(signal));
+      await sleep(200);
+      await expect(fetch(`${client.baseUrl}/health/live`)).rejects.toThrow('fetch failed');
+      await release();
+      const { status, body, headers } = await answer;
+      expect({ status, state: (body as Order).status }).toEqual({ status: 201, state: 'confirmed' });
+      expect(headers.get('connection')).toBe('close');
+      const answered = Date.now();
+      expect(await service.ended).toBe(0);
+      expect(Date.now() - answered).toBeLessThan(5_000);
+    },
+  );
+
+  it('does not wait for idle kept connections', async () => {
+    await start();
+    const agent = new Agent({ keepAlive: true, maxSockets: 2 });
+    const address = `${client.baseUrl}/health/live`;
+    await Promise.all([getWith(agent, address), getWith(agent, address)]);
+    service.child.kill('SIGTERM');
+    expect(await Promise.race([service.ended, sleep(5_000, 'still there')])).toBe(0);
+    agent.destroy();
+  });
+
+  it('is not ready while it drains, and still serves who comes before the delay is over', async () => {
+    await start({ SHUTDOWN_DELAY: '2' });
+    service.child.kill('SIGTERM');
+    await service.entry(({ msg }) => msg.startsWith('SIGTERM'));
+    await sleep(100);
+    const ready = await client.get<ProblemAnswer>('/health/ready');
+    expect(ready).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable', detail: 'This process is about to end.' },
+    });
+    expect(ready.headers.get('retry-after')).toBe('2');
+    expect((await client.get('/health/live')).status).toBe(200);
+    const order = await place(client);
+    expect(order.status).toBe('pending');
+    expect(await service.ended).toBe(0);
+  });
+
+  it('ends with an error when requests outlast the grace period, and what they did is rolled back', async () => {
+    await start({ SHUTDOWN_GRACE: '1' });
+    const { answer } = await slowRequest();
+    service.child.kill('SIGTERM');
+    const told = Date.now();
+    expect(await service.ended).toBe(1);
+    expect(Date.now() - told).toBeLessThan(4_000);
+    await expect(answer).rejects.toThrow('fetch failed');
+    await locker.query('ROLLBACK');
+    await sleep(200);
+    const { rows } = await locker.query('SELECT status FROM waybill.orders');
+    expect(rows).toEqual([{ status: 'pending' }]);
+  });
+});
+
+function getWith(agent: Agent, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    httpRequest(address, { agent }, (response) => {
+      response.resume().once('end', resolve);
+    })
+      .once('error', reject)
+      .end();
+  });
+}
