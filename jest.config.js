@@ -25,7 +25,7 @@ export default {
   testTimeout: 60_000,
   collectCoverageFrom: ['src/**/*.ts', '!src/**/*.spec.ts'],
   projects: [
-    { ...base, displayName: 'unit', testMatch: ['<rootDir>/src/**/*.spec.ts'] },
+    { ...base, displayName: 'unit', testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/openapi/**/*.spec.ts'] },
     {
       ...base,
       displayName: 'integration',

@@ -17,6 +17,12 @@ const STEPS = [
     args: ['src', 'migrations', 'test', '--output-type', 'err'],
     fix: 'see "Who may import whom" in docs/architecture.md',
   },
+  {
+    name: 'API document',
+    command: 'spectral',
+    args: ['lint', 'openapi.json', '--fail-severity', 'hint', '--quiet'],
+    fix: 'correct the decorators; UPDATE_GOLDEN=1 npm test -- openapi api-examples writes openapi.json anew',
+  },
   { name: 'dead code', command: 'knip', args: ['--no-config-hints'], fix: 'delete what nothing uses' },
   { name: 'build', command: 'nest', args: ['build'], fix: 'correct what it names' },
 ];

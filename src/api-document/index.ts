@@ -1,0 +1,2 @@
+export { completeDocument } from './complete-document.js';
+export { readRecordedExamples } from './recorded-examples.js';
