@@ -1,4 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
+import { isProblemCode, problemDefinition } from '../common/index.js';
 import { isReference, operationsOf, type Response } from './document-types.js';
 
 type Header = Exclude<NonNullable<NonNullable<OpenAPIObject['components']>['headers']>[string], { $ref: string }>;
@@ -30,26 +31,29 @@ const SHARED: Record<string, Header> = {
   },
 };
 
-const WITH_RETRY_AFTER = new Set(['429', '503']);
-
 /**
  * Puts the shared headers into `components` and refers to them: those that every answer has, and those that a route's
  * decorators name without more than a description.
  */
 export function shareHeaders(document: OpenAPIObject): void {
   for (const { operation } of operationsOf(document)) {
-    for (const [status, response] of Object.entries(operation.responses)) {
-      if (response && !isReference(response)) addHeaders(status, response);
+    for (const response of Object.values(operation.responses)) {
+      if (response && !isReference(response)) addHeaders(response);
     }
   }
   document.components = { ...document.components, headers: { ...document.components?.headers, ...SHARED } };
 }
 
-function addHeaders(status: string, response: Response): void {
+function addHeaders(response: Response): void {
   const named = Object.keys(response.headers ?? {});
-  const names = [...named, 'X-Request-Id', ...(WITH_RETRY_AFTER.has(status) ? ['Retry-After'] : [])];
+  const names = [...named, 'X-Request-Id', ...(saysWhenToRetry(response) ? ['Retry-After'] : [])];
   const own = response.headers ?? {};
   response.headers = Object.fromEntries(
     names.map((name) => [name, name in SHARED ? { $ref: `#/components/headers/${name}` } : own[name]]),
   ) as Response['headers'];
+}
+
+function saysWhenToRetry({ content = {} }: Response): boolean {
+  const codes = Object.values(content).flatMap(({ examples = {} }) => Object.keys(examples));
+  return codes.filter(isProblemCode).some((code) => problemDefinition(code).retryAfter !== undefined);
 }

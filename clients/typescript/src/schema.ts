@@ -848,6 +848,62 @@ export interface components {
             }[];
         };
         /**
+         * Idempotency key missing
+         * @description This operation has an effect, and a request that has an effect carries an Idempotency-Key header, so that a retry can never do it twice.
+         */
+        IdempotencyKeyMissingProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 400;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-missing";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Idempotency key invalid
+         * @description The Idempotency-Key header is empty, too long, sent twice, or holds characters that a key may not have.
+         */
+        IdempotencyKeyInvalidProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 400;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-invalid";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
          * Authentication required
          * @description The request carries no credentials, or credentials that are unknown, expired or revoked.
          */
@@ -1077,8 +1133,8 @@ export interface components {
              */
             instance?: string;
             /**
-             * @description Stable: what programs decide by.
-             * @constant
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             code: "not-editable";
             /** @description Finds the request in the log. */
@@ -1107,14 +1163,70 @@ export interface components {
              */
             instance?: string;
             /**
-             * @description Stable: what programs decide by.
-             * @constant
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             code: "external-ref-taken";
             /** @description Finds the request in the log. */
             requestId: string;
             /** Format: uuid */
             orderId: string;
+        };
+        /**
+         * Request with this key is still running
+         * @description An earlier request with this idempotency key has not finished yet.
+         */
+        IdempotencyKeyInFlightProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-in-flight";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Answer erased
+         * @description The request with this idempotency key was carried out, but its answer held personal data that was erased since.
+         */
+        AnswerErasedProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 410;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "answer-erased";
+            /** @description Finds the request in the log. */
+            requestId: string;
         };
         /**
          * Version is stale
@@ -1300,6 +1412,34 @@ export interface components {
             expected: number;
             /** @description Minor units, as the service computed. */
             actual: number;
+        };
+        /**
+         * Idempotency key reused
+         * @description This idempotency key belongs to another request. Its answer is not shown.
+         */
+        IdempotencyKeyReusedProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 422;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-reused";
+            /** @description Finds the request in the log. */
+            requestId: string;
         };
         /**
          * If-Match required
@@ -1514,6 +1654,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["InvalidCursorProblem"] | components["schemas"]["UnknownParameterProblem"];
             };
         };
+        /** @description `answer-erased`: Answer erased */
+        AnswerErased: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["AnswerErasedProblem"];
+            };
+        };
         /** @description `payload-too-large`: Payload too large */
         PayloadTooLarge: {
             headers: {
@@ -1532,22 +1682,6 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["UnsupportedMediaTypeProblem"];
-            };
-        };
-        /**
-         * @description `malformed-body`: Malformed request
-         *
-         *     `invalid-parameter`: Invalid parameter
-         *
-         *     `unknown-parameter`: Unknown query parameter
-         */
-        MalformedBodyOrInvalidParameterOrUnknownParameter: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
             };
         };
     };
@@ -1762,7 +1896,13 @@ export interface operations {
     placeOrder: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -1777,6 +1917,10 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
@@ -1788,6 +1932,10 @@ export interface operations {
              * @description `malformed-body`: Malformed request
              *
              *     `unknown-parameter`: Unknown query parameter
+             *
+             *     `idempotency-key-missing`: Idempotency key missing
+             *
+             *     `idempotency-key-invalid`: Idempotency key invalid
              */
             400: {
                 headers: {
@@ -1795,28 +1943,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
                 };
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
-            /** @description `external-ref-taken`: External reference taken */
+            /**
+             * @description `external-ref-taken`: External reference taken
+             *
+             *     `idempotency-key-in-flight`: Request with this key is still running
+             */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ExternalRefTakenProblem"];
+                    "application/problem+json": components["schemas"]["ExternalRefTakenProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
                 };
             };
+            410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             /**
              * @description `validation-failed`: Validation failed
              *
              *     `total-mismatch`: Total mismatch
+             *
+             *     `idempotency-key-reused`: Idempotency key reused
              */
             422: {
                 headers: {
@@ -1824,7 +1980,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["TotalMismatchProblem"];
+                    "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["TotalMismatchProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
                 };
             };
             500: components["responses"]["InternalError"];
@@ -1898,6 +2054,11 @@ export interface operations {
             header: {
                 /** @description The ETag that you read, or * for any version. */
                 "If-Match": string;
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
             };
             path: {
                 /** @description Id of the order. */
@@ -1916,6 +2077,10 @@ export interface operations {
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
@@ -1923,21 +2088,44 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrInvalidParameterOrUnknownParameter"];
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["RoleRequired"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            /** @description `not-editable`: Not editable in this state */
-            409: {
+            /**
+             * @description `malformed-body`: Malformed request
+             *
+             *     `invalid-parameter`: Invalid parameter
+             *
+             *     `unknown-parameter`: Unknown query parameter
+             *
+             *     `idempotency-key-invalid`: Idempotency key invalid
+             */
+            400: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["NotEditableProblem"];
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            /**
+             * @description `not-editable`: Not editable in this state
+             *
+             *     `idempotency-key-in-flight`: Request with this key is still running
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["NotEditableProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
+                };
+            };
+            410: components["responses"]["AnswerErased"];
             /** @description `stale-version`: Version is stale */
             412: {
                 headers: {
@@ -1950,14 +2138,18 @@ export interface operations {
             };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            /** @description `validation-failed`: Validation failed */
+            /**
+             * @description `validation-failed`: Validation failed
+             *
+             *     `idempotency-key-reused`: Idempotency key reused
+             */
             422: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ValidationFailedProblem"];
+                    "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
                 };
             };
             /** @description `precondition-required`: If-Match required */
@@ -2011,6 +2203,11 @@ export interface operations {
             header?: {
                 /** @description The ETag that the decision was made on. */
                 "If-Match"?: string;
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
             };
             path: {
                 /** @description Id of the order. */
@@ -2029,6 +2226,10 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
@@ -2036,7 +2237,26 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrInvalidParameterOrUnknownParameter"];
+            /**
+             * @description `malformed-body`: Malformed request
+             *
+             *     `invalid-parameter`: Invalid parameter
+             *
+             *     `unknown-parameter`: Unknown query parameter
+             *
+             *     `idempotency-key-missing`: Idempotency key missing
+             *
+             *     `idempotency-key-invalid`: Idempotency key invalid
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                };
+            };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
@@ -2047,16 +2267,20 @@ export interface operations {
              *     `already-in-state`: Already in this state
              *
              *     `guard-refused`: Refused by a guard
+             *
+             *     `idempotency-key-in-flight`: Request with this key is still running
              */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["AlreadyInStateProblem"] | components["schemas"]["GuardRefusedProblem"];
+                    "application/problem+json": components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["AlreadyInStateProblem"] | components["schemas"]["GuardRefusedProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
                 };
             };
+            410: components["responses"]["AnswerErased"];
             /** @description `stale-version`: Version is stale */
             412: {
                 headers: {
@@ -2073,6 +2297,8 @@ export interface operations {
              * @description `validation-failed`: Validation failed
              *
              *     `reason-required`: Reason required
+             *
+             *     `idempotency-key-reused`: Idempotency key reused
              */
             422: {
                 headers: {
@@ -2080,7 +2306,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["ReasonRequiredProblem"];
+                    "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["ReasonRequiredProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
                 };
             };
             500: components["responses"]["InternalError"];
