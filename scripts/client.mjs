@@ -26,7 +26,7 @@ function makeTypes() {
     const document = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'));
     const [source, target] = [join(folder, 'openapi.json'), join(folder, 'schema.ts')];
     writeFileSync(source, JSON.stringify(withOptionalKeys(document)));
-    if (!run('openapi-typescript', [source, '-o', target])) process.exit(1);
+    if (!run('openapi-typescript', [source, '--default-non-nullable=false', '-o', target])) process.exit(1);
     return readFileSync(target, 'utf8');
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -311,13 +311,13 @@ export interface components {
              * @default 0
              * @example 0
              */
-            discount: number | null;
+            discount?: number | null;
             /**
              * @description Tax rate in parts per million: 190000 is 19 %. Tax is rounded half up, line by line.
              * @default 0
              * @example 190000
              */
-            taxRatePpm: number | null;
+            taxRatePpm?: number | null;
         };
         PlaceOrderBody: {
             /**
@@ -344,7 +344,7 @@ export interface components {
              * @default 0
              * @example 490
              */
-            shipping: number | null;
+            shipping?: number | null;
             /**
              * @description The total that you computed. When the service computes another, the order is refused.
              * @example 3582
