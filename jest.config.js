@@ -1,5 +1,5 @@
 /** @type {import('jest').Config} */
-const base = {
+export const base = {
   rootDir: import.meta.dirname,
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
