@@ -14,6 +14,8 @@ export interface Config {
   /** Addresses of an external PostgreSQL; null starts the embedded one. */
   database: DatabaseAddresses | null;
   databasePoolSize: number;
+  /** Modules to load as extensions: packages, or paths from the working directory. */
+  extensions: string[];
   idempotency: {
     /** How long answers are kept under their keys; null is for ever. */
     ttlSeconds: number | null;
@@ -67,6 +69,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     dataDir: resolve(text(env, 'WAYBILL_DATA_DIR', '.waybill')),
     database: addresses(env),
     databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 16, 1, 200),
+    extensions: list(env.WAYBILL_EXTENSIONS),
     idempotency: {
       ttlSeconds: env.IDEMPOTENCY_TTL === 'forever' ? null : seconds(env, 'IDEMPOTENCY_TTL', '24h'),
       leaseSeconds: seconds(env, 'IDEMPOTENCY_LEASE', '30s'),
@@ -116,6 +119,13 @@ function url(env: NodeJS.ProcessEnv, name: string): string | null {
 
 function text(env: NodeJS.ProcessEnv, name: string, otherwise: string): string {
   return env[name] || otherwise;
+}
+
+function list(value: string | undefined): string[] {
+  return (value ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
 }
 
 function integer(env: NodeJS.ProcessEnv, name: string, otherwise: number, min: number, max: number): number {

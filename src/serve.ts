@@ -5,6 +5,7 @@ import { createApp } from './app.js';
 import type { Config, DatabaseAddresses, ServiceConfig } from './config.js';
 import { bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
 import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
+import { loadExtensions, migrationsOf, type WaybillExtension } from './extension-loader.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
 import { mountSwaggerUi } from './openapi.js';
 
@@ -26,12 +27,13 @@ export async function serve(config: Config, log: (line: string) => void): Promis
     ? { database: config.database, embedded: null }
     : await openEmbedded(config.dataDir, log);
   try {
+    const extensions = await loadExtensions(config.extensions);
     if (database.ownerUrl) {
-      const applied = await migrate(database.ownerUrl);
+      const applied = await migrate(database.ownerUrl, migrationsOf(extensions));
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
     }
     const resolved: ServiceConfig = { ...config, database };
-    const { app, baseUrl } = await listen(resolved);
+    const { app, baseUrl } = await listen(resolved, extensions);
     const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
     return {
       baseUrl,
@@ -58,8 +60,14 @@ export async function openEmbedded(
   return { database, embedded };
 }
 
-async function listen(config: ServiceConfig): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
-  const app = await createApp(config);
+async function listen(
+  config: ServiceConfig,
+  extensions: readonly WaybillExtension[],
+): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
+  const app = await createApp(
+    config,
+    extensions.map((extension) => extension.module),
+  );
   try {
     mountSwaggerUi(app);
     await app.listen(config.port, config.host);

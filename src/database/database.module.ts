@@ -1,6 +1,7 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { AfterCommit } from './after-commit.js';
 import { type ConnectionSettings, dataSourceOptions } from './connection.js';
 import { RoleCheck } from './role-check.js';
 import { TransactionInterceptor } from './transaction.interceptor.js';
@@ -20,8 +21,13 @@ export class DatabaseModule {
           retryDelay: 500,
         }),
       ],
-      providers: [TransactionRunner, RoleCheck, { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor }],
-      exports: [TransactionRunner],
+      providers: [
+        AfterCommit,
+        TransactionRunner,
+        RoleCheck,
+        { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor },
+      ],
+      exports: [TransactionRunner, AfterCommit],
     };
   }
 }
