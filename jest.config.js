@@ -3,7 +3,11 @@ export const base = {
   rootDir: import.meta.dirname,
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  moduleNameMapper: {
+    '^(\\.{1,2}/.*)\\.js$': '$1',
+    // The sources, and not what was built of them: a class must not exist twice.
+    '^waybill/extension$': '<rootDir>/src/extension.ts',
+  },
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
@@ -25,7 +29,11 @@ export default {
   testTimeout: 60_000,
   collectCoverageFrom: ['src/**/*.ts', '!src/**/*.spec.ts'],
   projects: [
-    { ...base, displayName: 'unit', testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/openapi/**/*.spec.ts'] },
+    {
+      ...base,
+      displayName: 'unit',
+      testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts'],
+    },
     {
       ...base,
       displayName: 'integration',
