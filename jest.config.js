@@ -29,6 +29,8 @@ export default {
   testTimeout: 60_000,
   collectCoverageFrom: ['src/**/*.ts', '!src/**/*.spec.ts'],
   projects: [
+    // The whole thing as people meet it: started as `npm start` does, in processes of its own.
+    { ...base, displayName: 'system', testMatch: ['<rootDir>/test/system/**/*.spec.ts'] },
     {
       ...base,
       displayName: 'unit',

@@ -2,7 +2,7 @@ import type { INestApplication, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
-import { completeDocument, readRecordedExamples } from './api-document/index.js';
+import { completeDocument, readRecordedExamples, SWAGGER_PAGE } from './api-document/index.js';
 import { AppModule } from './app.module.js';
 import type { ServiceConfig } from './config.js';
 import { IDEMPOTENCY_POLICY, publishIdempotencyPolicy } from './idempotency/index.js';
@@ -80,5 +80,5 @@ function withEitherCredential(document: OpenAPIObject): OpenAPIObject {
 
 /** The Swagger page at /docs. Apart from `createApp`, since its assets can't be served under Jest. */
 export function mountSwaggerUi(app: INestApplication): void {
-  SwaggerModule.setup('docs', app, openApiDocument(app), { raw: false, customSiteTitle: 'Waybill API' });
+  SwaggerModule.setup('docs', app, openApiDocument(app), SWAGGER_PAGE);
 }
