@@ -50,6 +50,7 @@ const MEMBERS: { [C in keyof ProblemMembers]: { [M in keyof ProblemMembers[C]]-?
     actual: { ...integer, description: 'Minor units, as the service computed.' },
   },
   'external-ref-taken': { orderId: { ...text, format: 'uuid' } },
+  'subject-taken': { userId: { ...text, format: 'uuid' } },
   'stale-version': { current: { ...integer, description: 'The version that the record has now.' } },
   'precondition-required': { current: { ...integer, description: 'The version that the record has now.' } },
   'payment-declined': { declineCode: text },

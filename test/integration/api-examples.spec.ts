@@ -36,8 +36,9 @@ describe('the examples of the OpenAPI document', () => {
   afterAll(() => service.close());
 
   it('are what the running service answers; UPDATE_GOLDEN=1 records them again', async () => {
-    const key = service.tenants[0].keys.operator;
-    await playStory(recorder, new ApiClient(service.baseUrl, key, recorder.onExchange));
+    const as = (role: string) => new ApiClient(service.baseUrl, service.tenants[0].keys[role], recorder.onExchange);
+    await playStory(recorder, as('operator'));
+    await playAdministration(recorder, as('admin'));
     const recording = recorder.recording();
     if (process.env.UPDATE_GOLDEN === '1') writeFileSync(RECORDING, `${JSON.stringify(recording, null, 2)}\n`);
     expect(recording).toEqual(JSON.parse(readFileSync(RECORDING, 'utf8')));
@@ -83,4 +84,22 @@ async function playStory(recorder: ExampleRecorder, api: ApiClient): Promise<voi
   await show('listOrderHistory', 'Placed, confirmed, canceled', () => api.get(`${path}/history`));
   await show('listOrderVersions', 'The first two versions', () => api.get(`${path}/versions?limit=2`));
   await show('listOrderEvents', 'The event that the placing made', () => api.get(`${path}/events?limit=1`));
+}
+
+/** A new service gets a user and a key. */
+async function playAdministration(recorder: ExampleRecorder, api: ApiClient): Promise<void> {
+  const show = recorder.show.bind(recorder);
+  const user = { subject: 'shop-backend', kind: 'service', displayName: 'Shop backend', roles: ['operator'] };
+  const { body: made } = await show('createUser', 'A service that places orders', () =>
+    api.post<{ id: string }>('/v1/users', user, REQUEST_ID),
+  );
+  await show('createUser', 'A subject that is taken', () => api.post('/v1/users', user, REQUEST_ID));
+  await show('getUser', 'A service', () => api.get(`/v1/users/${made.id}`));
+  await show('listUsers', 'The newest user', () => api.get('/v1/users?limit=1'));
+  const { body: key } = await show('createApiKey', 'A key that is seen this once', () =>
+    api.post<{ id: string }>('/v1/api-keys', { userId: made.id, name: 'shop, production' }, REQUEST_ID),
+  );
+  await show('getApiKey', 'A key', () => api.get(`/v1/api-keys/${key.id}`));
+  await show('listApiKeys', 'The keys of one user', () => api.get(`/v1/api-keys?userId=${made.id}`));
+  await show('patchUser', 'Disable a user', () => api.patch(`/v1/users/${made.id}`, { disabled: true }, REQUEST_ID));
 }

@@ -59,7 +59,7 @@ describe('the OpenAPI document', () => {
     for (const { path, method, operation } of closed) {
       const statuses = Object.keys(operation.responses);
       expect({ path, method, security: operation.security, statuses }).toMatchObject({
-        security: [{ bearer: [] }],
+        security: [{ apiKey: [] }, { token: [] }],
         statuses: expect.arrayContaining(['401', '403', '500', '503']),
       });
     }

@@ -69,9 +69,12 @@ suite('the API page in a browser', () => {
 
   it('takes a demo key by Authorize', async () => {
     await page.locator('.btn.authorize').first().click();
-    await page.locator('.auth-container input').fill(service.keys.operator ?? '');
+    await page
+      .locator('.auth-container input')
+      .first()
+      .fill(service.keys.operator ?? '');
     await picture('2-authorize');
-    await page.locator('.auth-btn-wrapper .authorize').click();
+    await page.locator('.auth-btn-wrapper .authorize').first().click();
     await page.locator('.btn-done').click();
     expect(await page.locator('.btn.authorize.locked').count()).toBe(1);
   });

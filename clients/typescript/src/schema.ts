@@ -38,6 +38,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The users of the tenant, newest first */
+        get: operations["listUsers"];
+        put?: never;
+        /** Make a user */
+        post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One user */
+        get: operations["getUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Rename a user, change its roles, disable or enable it
+         * @description Takes effect at once in the process that answers, and within five seconds in others.
+         */
+        patch: operations["patchUser"];
+        trace?: never;
+    };
+    "/v1/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The API keys of the tenant, newest first */
+        get: operations["listApiKeys"];
+        put?: never;
+        /**
+         * Make an API key
+         * @description The answer is the only place where the key can be seen, and it is stored nowhere: a retry makes another key. Revoke one whose answer was lost.
+         */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One API key */
+        get: operations["getApiKey"];
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key for good
+         * @description Takes effect at once in the process that answers, and within five seconds in others.
+         */
+        delete: operations["revokeApiKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workflows": {
         parameters: {
             query?: never;
@@ -207,6 +288,136 @@ export interface components {
         Health: {
             /** @example ok */
             status: string;
+        };
+        User: {
+            /** Format: uuid */
+            id: string;
+            /** @example shop-backend */
+            subject: string;
+            /** @enum {string} */
+            kind: "human" | "service" | "system";
+            /** @example Shop backend */
+            displayName: string;
+            /**
+             * @example [
+             *       "operator"
+             *     ]
+             */
+            roles: string[];
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            disabledAt: string | null;
+        };
+        UserList: {
+            data: components["schemas"]["User"][];
+            /** @description Cursor of the next page; null on the last. */
+            next: string | null;
+        };
+        CreateUserBody: {
+            /**
+             * @description Unique in the tenant; for a person the `sub`.
+             * @example shop-backend
+             */
+            subject: string;
+            /**
+             * @description Only a human can also come with a token.
+             * @enum {string}
+             */
+            kind: "human" | "service";
+            /** @example Shop backend */
+            displayName: string;
+            /**
+             * @description viewer, operator, admin, auditor, or a role that a workflow or an extension names.
+             * @example [
+             *       "operator"
+             *     ]
+             */
+            roles: string[];
+        };
+        PatchUserBody: {
+            displayName?: string | null;
+            /**
+             * @description All roles of the user’s API keys; a token brings its own.
+             * @example [
+             *       "operator"
+             *     ]
+             */
+            roles?: string[] | null;
+            /** @description A disabled user’s keys and tokens are refused. */
+            disabled?: boolean | null;
+        };
+        ApiKey: {
+            /** Format: uuid */
+            id: string;
+            /** Format: uuid */
+            userId: string;
+            /** @example shop, production */
+            name: string;
+            /**
+             * @description How the key’s text begins, to tell keys apart.
+             * @example wb_1_5f0c9a523a0e
+             */
+            prefix: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt: string | null;
+            /** Format: date-time */
+            revokedAt: string | null;
+            /**
+             * Format: date-time
+             * @description Written every ten seconds, to the millisecond.
+             */
+            lastUsedAt: string | null;
+        };
+        ApiKeyList: {
+            data: components["schemas"]["ApiKey"][];
+            /** @description Cursor of the next page; null on the last. */
+            next: string | null;
+        };
+        CreateApiKeyBody: {
+            /**
+             * Format: uuid
+             * @description The user whose key it becomes, with that user’s roles.
+             */
+            userId: string;
+            /** @example shop, production */
+            name: string;
+            /**
+             * Format: date-time
+             * @description From then on it is refused; without it, never.
+             */
+            expiresAt?: string | null;
+        };
+        NewApiKey: {
+            /** Format: uuid */
+            id: string;
+            /** Format: uuid */
+            userId: string;
+            /** @example shop, production */
+            name: string;
+            /**
+             * @description How the key’s text begins, to tell keys apart.
+             * @example wb_1_5f0c9a523a0e
+             */
+            prefix: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt: string | null;
+            /** Format: date-time */
+            revokedAt: string | null;
+            /**
+             * Format: date-time
+             * @description Written every ten seconds, to the millisecond.
+             */
+            lastUsedAt: string | null;
+            /**
+             * @description The key itself. This is the only time that it can be seen.
+             * @example wb_1_5f0c9a523a0e_…
+             */
+            key: string;
         };
         TransitionRule: {
             /** @example pending */
@@ -932,6 +1143,34 @@ export interface components {
             requestId: string;
         };
         /**
+         * Forbidden
+         * @description The caller is known, but may not do this.
+         */
+        ForbiddenProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 403;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "forbidden";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
          * Role required
          * @description This step is reserved for certain roles, and the caller holds none of them.
          */
@@ -952,8 +1191,8 @@ export interface components {
              */
             instance?: string;
             /**
-             * @description Stable: what programs decide by.
-             * @constant
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             code: "role-required";
             /** @description Finds the request in the log. */
@@ -1171,6 +1410,64 @@ export interface components {
             requestId: string;
             /** Format: uuid */
             orderId: string;
+        };
+        /**
+         * Subject taken
+         * @description The tenant already has a user with this subject. Nothing was created.
+         */
+        SubjectTakenProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "subject-taken";
+            /** @description Finds the request in the log. */
+            requestId: string;
+            /** Format: uuid */
+            userId: string;
+        };
+        /**
+         * Would lock out
+         * @description The change would take away the access that the caller is using at this moment. Nothing was changed.
+         */
+        WouldLockOutProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "would-lock-out";
+            /** @description Finds the request in the log. */
+            requestId: string;
         };
         /**
          * Request with this key is still running
@@ -1472,6 +1769,34 @@ export interface components {
             current?: number;
         };
         /**
+         * Too many requests
+         * @description More requests came than the service accepts in this time.
+         */
+        RateLimitedProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 429;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "rate-limited";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
          * Internal error
          * @description Something went wrong inside the service. What the request did was rolled back.
          */
@@ -1587,6 +1912,17 @@ export interface components {
                 "application/problem+json": components["schemas"]["NotAcceptableProblem"];
             };
         };
+        /** @description `rate-limited`: Too many requests */
+        RateLimited: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["RateLimitedProblem"];
+            };
+        };
         /** @description `internal-error`: Internal error */
         InternalError: {
             headers: {
@@ -1606,6 +1942,22 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["UnavailableProblem"];
+            };
+        };
+        /**
+         * @description `invalid-parameter`: Invalid parameter
+         *
+         *     `invalid-cursor`: Invalid cursor
+         *
+         *     `unknown-parameter`: Unknown query parameter
+         */
+        InvalidParameterOrInvalidCursorOrUnknownParameter: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["InvalidCursorProblem"] | components["schemas"]["UnknownParameterProblem"];
             };
         };
         /** @description `unauthenticated`: Authentication required */
@@ -1628,40 +1980,32 @@ export interface components {
                 "application/problem+json": components["schemas"]["RoleRequiredProblem"];
             };
         };
-        /** @description `not-found`: Not found */
-        NotFound: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["NotFoundProblem"];
-            };
-        };
         /**
-         * @description `invalid-parameter`: Invalid parameter
-         *
-         *     `invalid-cursor`: Invalid cursor
+         * @description `malformed-body`: Malformed request
          *
          *     `unknown-parameter`: Unknown query parameter
          */
-        InvalidParameterOrInvalidCursorOrUnknownParameter: {
+        MalformedBodyOrUnknownParameter: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["InvalidCursorProblem"] | components["schemas"]["UnknownParameterProblem"];
+                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
             };
         };
-        /** @description `answer-erased`: Answer erased */
-        AnswerErased: {
+        /**
+         * @description `forbidden`: Forbidden
+         *
+         *     `role-required`: Role required
+         */
+        ForbiddenOrRoleRequired: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["AnswerErasedProblem"];
+                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["RoleRequiredProblem"];
             };
         };
         /** @description `payload-too-large`: Payload too large */
@@ -1682,6 +2026,46 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["UnsupportedMediaTypeProblem"];
+            };
+        };
+        /** @description `validation-failed`: Validation failed */
+        ValidationFailed: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ValidationFailedProblem"];
+            };
+        };
+        /** @description `not-found`: Not found */
+        NotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["NotFoundProblem"];
+            };
+        };
+        /** @description `would-lock-out`: Would lock out */
+        WouldLockOut: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["WouldLockOutProblem"];
+            };
+        };
+        /** @description `answer-erased`: Answer erased */
+        AnswerErased: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["AnswerErasedProblem"];
             };
         };
     };
@@ -1745,6 +2129,295 @@ export interface operations {
             };
             400: components["responses"]["UnknownParameter"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /** @description The most entries that the page has. */
+                limit?: number;
+                /** @description `next` of the page before, as it is. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The users of the tenant, newest first */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserList"];
+                };
+            };
+            400: components["responses"]["InvalidParameterOrInvalidCursorOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateUserBody"];
+            };
+        };
+        responses: {
+            /** @description Make a user */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["ForbiddenOrRoleRequired"];
+            406: components["responses"]["NotAcceptable"];
+            /** @description `subject-taken`: Subject taken */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["SubjectTakenProblem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One user */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    patchUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/merge-patch+json": components["schemas"]["PatchUserBody"];
+                "application/json": components["schemas"]["PatchUserBody"];
+            };
+        };
+        responses: {
+            /** @description Rename a user, change its roles, disable or enable it */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["ForbiddenOrRoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["WouldLockOut"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                /** @description The most entries that the page has. */
+                limit?: number;
+                /** @description `next` of the page before, as it is. */
+                cursor?: string;
+                /** @description Only the keys of this user. */
+                userId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The API keys of the tenant, newest first */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKeyList"];
+                };
+            };
+            400: components["responses"]["InvalidParameterOrInvalidCursorOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateApiKeyBody"];
+            };
+        };
+        responses: {
+            /** @description Make an API key */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewApiKey"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["ForbiddenOrRoleRequired"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the api-key. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One API key */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the api-key. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is revoked, now or before. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["WouldLockOut"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -1772,6 +2445,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -1803,6 +2477,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -1836,6 +2511,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -1889,6 +2565,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -1983,6 +2660,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["TotalMismatchProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
                 };
             };
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2044,6 +2722,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2162,6 +2841,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["PreconditionRequiredProblem"];
                 };
             };
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2193,6 +2873,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2309,6 +2990,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["ReasonRequiredProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
                 };
             };
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2340,6 +3022,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2377,6 +3060,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2414,6 +3098,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
