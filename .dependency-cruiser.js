@@ -72,6 +72,25 @@ export default {
       from: { path: '^migrations/' },
       to: { path: '^src/' },
     },
+    {
+      name: 'extensions-use-the-public-face',
+      comment: "An extension imports 'waybill/extension'; everything else of the core may change.",
+      severity: 'error',
+      from: { path: '^(examples|extensions)/' },
+      to: { path: '^(src/(?!extension\\.ts$)|migrations/|test/)' },
+    },
+    {
+      name: 'core-knows-no-extension-and-no-client',
+      severity: 'error',
+      from: { path: '^(src|migrations)/' },
+      to: { path: '^(examples|extensions|clients)/' },
+    },
+    {
+      name: 'the-client-stands-alone',
+      severity: 'error',
+      from: { path: '^clients/' },
+      to: { path: '^(src|migrations|examples|test)/' },
+    },
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
     {
       name: 'no-test-support-in-production',

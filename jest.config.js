@@ -1,9 +1,13 @@
 /** @type {import('jest').Config} */
-const base = {
+export const base = {
   rootDir: import.meta.dirname,
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  moduleNameMapper: {
+    '^(\\.{1,2}/.*)\\.js$': '$1',
+    // The sources, and not what was built of them: a class must not exist twice.
+    '^waybill/extension$': '<rootDir>/src/extension.ts',
+  },
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
@@ -25,7 +29,13 @@ export default {
   testTimeout: 60_000,
   collectCoverageFrom: ['src/**/*.ts', '!src/**/*.spec.ts'],
   projects: [
-    { ...base, displayName: 'unit', testMatch: ['<rootDir>/src/**/*.spec.ts'] },
+    // The whole thing as people meet it: started as `npm start` does, in processes of its own.
+    { ...base, displayName: 'system', testMatch: ['<rootDir>/test/system/**/*.spec.ts'] },
+    {
+      ...base,
+      displayName: 'unit',
+      testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts'],
+    },
     {
       ...base,
       displayName: 'integration',

@@ -76,7 +76,9 @@ async function main(options) {
   const external = Boolean(process.env.TEST_DATABASE_URL);
   const where = external ? 'the server at TEST_DATABASE_URL' : 'PostgreSQL 18';
 
-  const runs = [await runJest(`unit and integration tests on ${where}`, ['unit', 'integration'], rest, '18')];
+  const runs = [
+    await runJest(`unit, integration and system tests on ${where}`, ['unit', 'integration', 'system'], rest, '18'),
+  ];
   if (!external && !interrupted && (both || everything)) {
     const again = rest.filter((option) => option !== '--coverage');
     runs.push(await runJest('integration tests on PostgreSQL 15', ['integration'], again, '15'));

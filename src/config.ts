@@ -34,6 +34,8 @@ export interface Config {
     /** Longest wait of a statement for a lock. */
     lockSeconds: number;
   };
+  /** Modules to load as extensions: packages, or paths from the working directory. */
+  extensions: string[];
   idempotency: {
     /** How long answers are kept under their keys; null is for ever. */
     ttlSeconds: number | null;
@@ -122,6 +124,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
       statementSeconds: integer(env, 'DATABASE_STATEMENT_TIMEOUT', 15, 1, 600),
       lockSeconds: integer(env, 'DATABASE_LOCK_TIMEOUT', 5, 1, 600),
     },
+    extensions: list(env.WAYBILL_EXTENSIONS),
     idempotency: {
       ttlSeconds: env.IDEMPOTENCY_TTL === 'forever' ? null : seconds(env, 'IDEMPOTENCY_TTL', '24h'),
       leaseSeconds: seconds(env, 'IDEMPOTENCY_LEASE', '30s'),
@@ -223,6 +226,13 @@ function httpUrl(env: NodeJS.ProcessEnv, name: string): string | null {
 
 function text(env: NodeJS.ProcessEnv, name: string, otherwise: string): string {
   return env[name] || otherwise;
+}
+
+function list(value: string | undefined): string[] {
+  return (value ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
 }
 
 function integer(env: NodeJS.ProcessEnv, name: string, otherwise: number, min: number, max: number): number {

@@ -7,6 +7,7 @@ import type { AuditSettings, Config, DatabaseAddresses, ServiceConfig } from './
 import { drain } from './drain.js';
 import { awaitDatabase, bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
 import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
+import { loadExtensions, migrationsOf, type WaybillExtension } from './extension-loader.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
 import { serveMetrics, ServiceMetrics } from './observability/index.js';
 import { mountSwaggerUi } from './openapi.js';
@@ -36,8 +37,9 @@ export async function serve(config: Config, log: (line: string) => void): Promis
     : await openEmbedded(config.dataDir, log);
   try {
     await awaitDatabase(database.appUrl, log);
+    const extensions = await loadExtensions(config.extensions);
     if (database.ownerUrl) {
-      const applied = await migrate(database.ownerUrl);
+      const applied = await migrate(database.ownerUrl, migrationsOf(extensions));
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
     }
     const signingKey = await resolveSigningKey(config, log);
@@ -46,7 +48,7 @@ export async function serve(config: Config, log: (line: string) => void): Promis
         'This process seals no events: it needs AUDIT_SIGNING_KEY_FILE and SEALER_DATABASE_URL. Let another one do it.',
       );
     const resolved: ServiceConfig = { ...config, database, audit: { ...config.audit, signingKey } };
-    const { app, baseUrl } = await listen(resolved);
+    const { app, baseUrl } = await listen(resolved, extensions);
     const metrics = await listenForMetrics(app, resolved);
     const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
     return {
@@ -76,8 +78,14 @@ export async function openEmbedded(
   return { database, embedded };
 }
 
-async function listen(config: ServiceConfig): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
-  const app = await createApp(config);
+async function listen(
+  config: ServiceConfig,
+  extensions: readonly WaybillExtension[],
+): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
+  const app = await createApp(
+    config,
+    extensions.map((extension) => extension.module),
+  );
   try {
     mountSwaggerUi(app);
     await app.listen(config.port, config.host);

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
-import { migrate, migrateDown, migrationStatus } from '../database/index.js';
+import { loadConfig } from '../config.js';
+import { migrate, migrateDown, type MigrationClass, migrationStatus } from '../database/index.js';
+import { loadExtensions, migrationsOf } from '../extension-loader.js';
 import { withOwnerUrl } from './database-address.js';
 
 export function addMigrateCommand(program: Command): void {
@@ -10,15 +12,16 @@ export function addMigrateCommand(program: Command): void {
     .option('--status', 'only list the migrations and whether the database has them')
     .action(({ down, status }: { down?: boolean; status?: boolean }) =>
       withOwnerUrl(async (ownerUrl) => {
-        if (status) await printStatus(ownerUrl);
-        else if (down) console.log(describeDown(await migrateDown(ownerUrl)));
-        else console.log(describeUp(await migrate(ownerUrl)));
+        const extensions = migrationsOf(await loadExtensions(loadConfig().extensions));
+        if (status) await printStatus(ownerUrl, extensions);
+        else if (down) console.log(describeDown(await migrateDown(ownerUrl, extensions)));
+        else console.log(describeUp(await migrate(ownerUrl, extensions)));
       }),
     );
 }
 
-async function printStatus(ownerUrl: string): Promise<void> {
-  for (const { name, applied } of await migrationStatus(ownerUrl))
+async function printStatus(ownerUrl: string, extensions: readonly MigrationClass[]): Promise<void> {
+  for (const { name, applied } of await migrationStatus(ownerUrl, extensions))
     console.log(`${applied ? 'applied' : 'missing'}  ${name}`);
 }
 

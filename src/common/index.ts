@@ -11,6 +11,7 @@ export * from './money.js';
 export * from './page.js';
 export * from './problem-handlers.js';
 export { PROBLEM_PAGE_CSP, renderPage } from './problem-page.js';
+export * from './problem-schemas.js';
 export * from './problem-pages.controller.js';
 export * from './problem-table.js';
 export * from './problem.js';

@@ -9,7 +9,13 @@ export const DEFAULT_PAGE = 50;
 
 /** A page of any list. */
 export class PageQuery {
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE })
+  @ApiPropertyOptional({
+    type: 'integer',
+    minimum: 1,
+    maximum: MAX_PAGE,
+    default: DEFAULT_PAGE,
+    description: 'The most entries that the page has.',
+  })
   @IsOptional()
   @Type(() => Number)
   @IsInt()

@@ -91,11 +91,12 @@ export function renderProblemPage(code: ProblemCode): string {
 <h2>What happened</h2><p>${escapeHtml(explanation)}</p>
 <h2>What to do</h2><p>${escapeHtml(whatToDo)}</p>
 <h2>Retries</h2><p>${keptText} <a href="../docs/idempotency">How keys work</a></p>
-<h2>Example</h2><pre>${escapeHtml(exampleOf(code))}</pre>`,
+<h2>Example</h2><pre>${escapeHtml(JSON.stringify(problemExample(code), undefined, 2))}</pre>`,
   );
 }
 
-function exampleOf(code: ProblemCode): string {
+/** A problem of this code as a client gets it, for its page and the OpenAPI document. */
+export function problemExample(code: ProblemCode): Record<string, unknown> {
   const { explanation } = problemDefinition(code);
   const { body } = toProblem(
     new DomainError(code as 'not-found', `${explanation.split('. ')[0]}.`.replace('..', '.')),
@@ -105,7 +106,7 @@ function exampleOf(code: ProblemCode): string {
     },
   );
   const members = code in MEMBER_EXAMPLES ? MEMBER_EXAMPLES[code as keyof ProblemMembers] : {};
-  return JSON.stringify({ ...body, ...members }, undefined, 2);
+  return { ...body, ...members };
 }
 
 /** A page of this service: `content` is HTML, `title` is text. Send it with `PROBLEM_PAGE_CSP`. */

@@ -1,6 +1,7 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { AfterCommit } from './after-commit.js';
 import { type ConnectionSettings, dataSourceOptions } from './connection.js';
 import { DatabaseProbe } from './database-probe.js';
 import { RoleCheck } from './role-check.js';
@@ -23,13 +24,14 @@ export class DatabaseModule {
         }),
       ],
       providers: [
+        AfterCommit,
         TransactionRunner,
         SystemUsers,
         DatabaseProbe,
         RoleCheck,
         { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor },
       ],
-      exports: [TransactionRunner, DatabaseProbe, SystemUsers],
+      exports: [AfterCommit, TransactionRunner, DatabaseProbe, SystemUsers],
     };
   }
 }

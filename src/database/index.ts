@@ -1,3 +1,4 @@
+export { AfterCommit } from './after-commit.js';
 export { bootstrapCluster } from './bootstrap.js';
 export { VALUE_TYPES } from './connection.js';
 export { contextOf, type ContextualRequest, type Principal, type TransactionContext } from './context.js';
@@ -5,8 +6,8 @@ export { awaitDatabase } from './await-database.js';
 export { DatabaseProbe, type PoolState } from './database-probe.js';
 export { DatabaseModule } from './database.module.js';
 export { installKillPoints, type KillPoint, reach, reportKillPointsToParent } from './kill-points.js';
-export { migrate, migrateDown, migrationStatus } from './migrate.js';
-export { CollisionError, postgresError, refusalDetail, violates } from './pg-errors.js';
+export { migrate, migrateDown, type MigrationClass, migrationStatus } from './migrate.js';
+export { CollisionError, postgresError, type PostgresError, refusalDetail, violates } from './pg-errors.js';
 export { type BoundStatement, type NamedStatement, TenantTransaction } from './tenant-transaction.js';
 export { SystemUsers } from './system-users.js';
 export { TransactionRunner } from './transaction-runner.js';

@@ -1,5 +1,5 @@
-import { DataSource } from 'typeorm';
-import { migrations } from '../../migrations/index.js';
+import { DataSource, type MigrationInterface } from 'typeorm';
+import { migrations as ownMigrations } from '../../migrations/index.js';
 
 /** Any number that nothing else on the server locks: two migrators of one database must not meet. */
 const MIGRATION_LOCK = 7_241_993_601;
@@ -8,6 +8,9 @@ const MIGRATION_LOCK = 7_241_993_601;
  * waits for it: a migration that can't have the table soon is better tried again later.
  */
 const LOCK_TIMEOUT = 10_000;
+
+/** A migration as TypeORM takes it: the name of the class ends in its timestamp in milliseconds. */
+export type MigrationClass = new () => MigrationInterface;
 
 export interface MigrationStatus {
   name: string;
@@ -18,18 +21,19 @@ export interface MigrationStatus {
  * Brings a database to the newest schema. Safe to run twice and by several processes at once: they queue.
  *
  * @param ownerUrl address of `waybill_owner`
+ * @param extensions migrations that extensions bring, besides Waybill's own
  * @returns names of the migrations that this call applied
  */
-export function migrate(ownerUrl: string): Promise<string[]> {
-  return withMigrator(ownerUrl, async (source) => {
+export function migrate(ownerUrl: string, extensions: readonly MigrationClass[] = []): Promise<string[]> {
+  return withMigrator(ownerUrl, extensions, async (source) => {
     const applied = await source.runMigrations({ transaction: 'each' });
     return applied.map((migration) => migration.name);
   });
 }
 
 /** Takes the newest migration back, with the data that it made room for. Returns its name, or null when none is left. */
-export function migrateDown(ownerUrl: string): Promise<string | null> {
-  return withMigrator(ownerUrl, async (source) => {
+export function migrateDown(ownerUrl: string, extensions: readonly MigrationClass[] = []): Promise<string | null> {
+  return withMigrator(ownerUrl, extensions, async (source) => {
     const last = (await statusOf(source)).findLast((migration) => migration.applied);
     if (!last) return null;
     await source.undoLastMigration({ transaction: 'each' });
@@ -38,23 +42,34 @@ export function migrateDown(ownerUrl: string): Promise<string | null> {
 }
 
 /** Which migrations a database has. */
-export function migrationStatus(ownerUrl: string): Promise<MigrationStatus[]> {
-  return withMigrator(ownerUrl, statusOf);
+export function migrationStatus(
+  ownerUrl: string,
+  extensions: readonly MigrationClass[] = [],
+): Promise<MigrationStatus[]> {
+  return withMigrator(ownerUrl, extensions, statusOf);
 }
 
 async function statusOf(source: DataSource): Promise<MigrationStatus[]> {
   const [{ exists }] = await source.query(`SELECT to_regclass('migrations.applied') IS NOT NULL AS exists`);
   const rows: { name: string }[] = exists ? await source.query('SELECT name FROM migrations.applied') : [];
   const applied = new Set(rows.map((row) => row.name));
-  return migrations.map(({ name }) => ({ name, applied: applied.has(name) }));
+  // In the order in which they run.
+  return source.migrations
+    .map(({ name, constructor }) => name ?? constructor.name)
+    .toSorted((a, b) => Number(a.slice(-13)) - Number(b.slice(-13)))
+    .map((name) => ({ name, applied: applied.has(name) }));
 }
 
-async function withMigrator<T>(ownerUrl: string, work: (source: DataSource) => Promise<T>): Promise<T> {
+async function withMigrator<T>(
+  ownerUrl: string,
+  extensions: readonly MigrationClass[],
+  work: (source: DataSource) => Promise<T>,
+): Promise<T> {
   const source = new DataSource({
     type: 'postgres',
     url: ownerUrl,
     schema: 'migrations',
-    migrations,
+    migrations: [...ownMigrations, ...extensions],
     migrationsTableName: 'applied',
     applicationName: 'waybill migrate',
     installExtensions: false,

@@ -1,5 +1,6 @@
 import type { PoolClient, QueryResultRow } from 'pg';
 import type { EntityManager } from 'typeorm';
+import type { AfterCommitTask } from './after-commit.js';
 import type { TransactionContext } from './context.js';
 
 /** A statement that PostgreSQL parses and plans once per connection. The same name always has the same text. */
@@ -19,6 +20,7 @@ export interface BoundStatement extends NamedStatement {
  */
 export class TenantTransaction {
   private closing: BoundStatement[] = [];
+  private readonly tasks: AfterCommitTask[] = [];
 
   constructor(
     readonly context: TransactionContext,
@@ -46,6 +48,19 @@ export class TenantTransaction {
     const closing = this.closing;
     this.closing = [];
     return closing;
+  }
+
+  /**
+   * Leaves something to be done once this transaction is committed: never when it is rolled back, and not before others can
+   * see what it changed. See AfterCommit for what becomes of errors.
+   */
+  afterCommit(task: AfterCommitTask): void {
+    this.tasks.push(task);
+  }
+
+  /** What `afterCommit` collected, for whoever committed. */
+  get tasksAfterCommit(): readonly AfterCommitTask[] {
+    return this.tasks;
   }
 
   /** Runs a statement whose text depends on the request; it is planned for these very values. */

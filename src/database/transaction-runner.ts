@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
 import { DataSource, type QueryRunner } from 'typeorm';
+import { AfterCommit, type AfterCommitTask } from './after-commit.js';
 import type { TransactionContext } from './context.js';
 import { reach } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
@@ -28,7 +29,10 @@ export type TransactionWork<T> = (tx: TenantTransaction, opened: readonly QueryR
 /** Opens tenant transactions: context first, then the work, then a COMMIT that is known to have been one. */
 @Injectable()
 export class TransactionRunner {
-  constructor(private readonly dataSource: DataSource) {}
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly afterCommit: AfterCommit,
+  ) {}
 
   /**
    * Runs `work` in one transaction. After a deadlock, a serialization failure or a collision of random numbers it runs
@@ -44,7 +48,10 @@ export class TransactionRunner {
   ): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.runOnce(context, mode, work, opening);
+        const { result, tasks } = await this.runOnce(context, mode, work, opening);
+        // With the connection given back: a task may want one, and the pool may have a single one.
+        this.afterCommit.start(tasks);
+        return result;
       } catch (error) {
         if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw error;
         await sleep(Math.random() * 10 * 2 ** attempt);
@@ -57,7 +64,7 @@ export class TransactionRunner {
     mode: AccessMode,
     work: TransactionWork<T>,
     opening: BoundStatement,
-  ): Promise<T> {
+  ): Promise<{ result: T; tasks: readonly AfterCommitTask[] }> {
     const runner = this.dataSource.createQueryRunner();
     try {
       const client: PoolClient = await runner.connect();
@@ -69,7 +76,7 @@ export class TransactionRunner {
         if (mode === 'write') await reach('commit.before');
         await commit(client, tx.takeClosing());
         if (mode === 'write') await reach('commit.after');
-        return result;
+        return { result, tasks: tx.tasksAfterCommit };
       } catch (error) {
         await rollback(client);
         throw error;

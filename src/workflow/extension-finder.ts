@@ -1,9 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import {
+  FOLLOW_UP_SELECTOR,
   GUARD_NAME,
   HOOK_SELECTOR,
   type HookSelector,
+  type TransitionFollowUpProvider,
   type TransitionGuardProvider,
   type TransitionHookProvider,
 } from './transition-extensions.js';
@@ -13,7 +15,12 @@ export interface FoundHook {
   provider: TransitionHookProvider;
 }
 
-/** Finds the providers of any module that are marked `@TransitionGuard` or `@TransitionHook`. */
+export interface FoundFollowUp {
+  selector: HookSelector;
+  provider: TransitionFollowUpProvider;
+}
+
+/** Finds the providers of any module that are marked `@TransitionGuard`, `@TransitionHook` or `@AfterTransition`. */
 @Injectable()
 export class ExtensionFinder {
   constructor(private readonly discovery: DiscoveryService) {}
@@ -30,6 +37,13 @@ export class ExtensionFinder {
 
   hooks(): FoundHook[] {
     return this.marked<HookSelector, TransitionHookProvider>(HOOK_SELECTOR).map(({ mark, provider }) => ({
+      selector: mark,
+      provider,
+    }));
+  }
+
+  followUps(): FoundFollowUp[] {
+    return this.marked<HookSelector, TransitionFollowUpProvider>(FOLLOW_UP_SELECTOR).map(({ mark, provider }) => ({
       selector: mark,
       provider,
     }));

@@ -1,5 +1,7 @@
 export {
+  AfterTransition,
   type TransitionChange,
+  type TransitionFollowUpProvider,
   TransitionGuard,
   type TransitionGuardProvider,
   TransitionHook,

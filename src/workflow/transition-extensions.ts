@@ -1,5 +1,5 @@
 import { SetMetadata } from '@nestjs/common';
-import type { TenantTransaction } from '../database/index.js';
+import type { TenantTransaction, TransactionContext } from '../database/index.js';
 
 /** A change of state that is about to happen (guards) or has just happened (hooks), in the same transaction. */
 export interface TransitionChange {
@@ -21,6 +21,15 @@ export interface TransitionHookProvider {
   run(tx: TenantTransaction, change: TransitionChange): Promise<void>;
 }
 
+/** Something that follows on a change of state, once it is committed: telling somebody, for instance. */
+export interface TransitionFollowUpProvider {
+  /**
+   * Runs outside of the transaction and beside the answer. What it throws goes to the log, and a crash of the process loses
+   * it: what must not be lost belongs into the transaction (a hook), or reads the feed of events.
+   */
+  run(change: TransitionChange, context: TransactionContext): Promise<void>;
+}
+
 /** Which changes a hook goes with; what is left out matches everything. */
 export interface HookSelector {
   machine: string;
@@ -30,9 +39,13 @@ export interface HookSelector {
 
 export const GUARD_NAME = 'waybill:transition-guard';
 export const HOOK_SELECTOR = 'waybill:transition-hook';
+export const FOLLOW_UP_SELECTOR = 'waybill:transition-follow-up';
 
 /** Makes a provider the guard of this name. */
 export const TransitionGuard = (name: string): ClassDecorator => SetMetadata(GUARD_NAME, name);
 
 /** Makes a provider a hook on the changes that the selector matches. */
 export const TransitionHook = (selector: HookSelector): ClassDecorator => SetMetadata(HOOK_SELECTOR, selector);
+
+/** Makes a provider something that follows on the changes that the selector matches, after their commit. */
+export const AfterTransition = (selector: HookSelector): ClassDecorator => SetMetadata(FOLLOW_UP_SELECTOR, selector);

@@ -1,9 +1,9 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { DomainError, type GuardRefusal } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
-import { ExtensionFinder, type FoundHook } from './extension-finder.js';
+import { ExtensionFinder, type FoundFollowUp, type FoundHook } from './extension-finder.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
-import type { TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
+import type { HookSelector, TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
 import { ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
 import { WorkflowRepository } from './workflow.repository.js';
 
@@ -24,6 +24,7 @@ export class WorkflowService implements OnApplicationBootstrap {
   private guards: ReadonlyMap<string, TransitionGuardProvider> = new Map();
   private hooks: readonly FoundHook[] = [];
   private readonly removedStates = new Map<string, readonly string[]>();
+  private followUps: readonly FoundFollowUp[] = [];
 
   constructor(
     private readonly repository: WorkflowRepository,
@@ -35,6 +36,7 @@ export class WorkflowService implements OnApplicationBootstrap {
     this.machines = buildMachines(machines, rules);
     this.guards = this.extensions.guards();
     this.hooks = this.extensions.hooks();
+    this.followUps = this.extensions.followUps();
     const problems = checkMachines(this.machines, new Set(this.guards.keys()));
     if (problems.length > 0) throw new Error(`The workflow tables cannot be served:\n  ${problems.join('\n  ')}`);
     for (const name of this.machines.keys()) await this.lookForRemovedStates(name);
@@ -57,7 +59,8 @@ export class WorkflowService implements OnApplicationBootstrap {
   /** Whether moving there involves guards or hooks, so that the entity must be locked and its state known before. */
   isExtended(machineName: string, to: string): boolean {
     const guarded = this.machine(machineName).rules.some((rule) => rule.to === to && rule.guards.length > 0);
-    return guarded || this.hooks.some(({ selector }) => selector.machine === machineName && (selector.to ?? to) === to);
+    const followed = [...this.hooks, ...this.followUps];
+    return guarded || followed.some(({ selector }) => selector.machine === machineName && (selector.to ?? to) === to);
   }
 
   /**
@@ -76,11 +79,16 @@ export class WorkflowService implements OnApplicationBootstrap {
     throw new DomainError('guard-refused', refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
   }
 
-  /** Runs the hooks of a change that has just been made. What one throws undoes the transaction. */
+  /**
+   * Runs the hooks of a change that has just been made; what one throws undoes the transaction. What follows on the change
+   * is left for the time after the commit.
+   */
   async runHooks(tx: TenantTransaction, change: TransitionChange): Promise<void> {
     for (const { selector, provider } of this.hooks) {
-      const { machine, from = change.from, to = change.to } = selector;
-      if (machine === change.machine && from === change.from && to === change.to) await provider.run(tx, change);
+      if (matches(selector, change)) await provider.run(tx, change);
+    }
+    for (const { selector, provider } of this.followUps) {
+      if (matches(selector, change)) tx.afterCommit(() => provider.run(change, tx.context));
     }
   }
 
@@ -139,4 +147,8 @@ export class WorkflowService implements OnApplicationBootstrap {
     }
     return refusals;
   }
+}
+
+function matches({ machine, from, to }: HookSelector, change: TransitionChange): boolean {
+  return machine === change.machine && (from ?? change.from) === change.from && (to ?? change.to) === change.to;
 }

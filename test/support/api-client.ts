@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import type { OpenAPIObject } from '@nestjs/swagger';
+import { DocumentCheck, type Exchange } from './document-check.js';
 
 /** An answer with its body read. */
 export interface Answer<Body = unknown> {
@@ -17,11 +19,16 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
-/** A thin client for tests: sends what it is told, and a fresh Idempotency-Key with every POST that brings none. */
+/**
+ * A thin client for tests: sends what it is told, and a fresh Idempotency-Key with every POST that brings none. It holds
+ * every answer against the service's own OpenAPI document, and throws UndocumentedAnswer where they differ.
+ */
 export class ApiClient {
+  /** @param onExchange is told of everything that went over the wire */
   constructor(
     readonly baseUrl: string,
     readonly apiKey?: string,
+    private readonly onExchange?: (exchange: Exchange) => void,
   ) {}
 
   get<Body>(path: string, headers: Record<string, string> = {}): Promise<Answer<Body>> {
@@ -56,6 +63,16 @@ export class ApiClient {
       body: body === undefined ? undefined : isRaw ? (body as string) : JSON.stringify(body),
     });
     const text = await response.text();
+    const exchange: Exchange = {
+      method,
+      path,
+      requestBody: isRaw ? parsed(body) : body,
+      status: response.status,
+      headers: response.headers,
+      text,
+    };
+    (await documentOf(this.baseUrl)).check(exchange);
+    this.onExchange?.(exchange);
     const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
     return {
       status: response.status,
@@ -63,5 +80,29 @@ export class ApiClient {
       text,
       body: (isJson && text ? JSON.parse(text) : undefined) as Body,
     };
+  }
+}
+
+const documents = new Map<string, Promise<DocumentCheck>>();
+
+/** The document that the service itself serves: with its extensions, and never out of date. */
+function documentOf(baseUrl: string): Promise<DocumentCheck> {
+  const known = documents.get(baseUrl) ?? readDocument(baseUrl);
+  documents.set(baseUrl, known);
+  return known;
+}
+
+async function readDocument(baseUrl: string): Promise<DocumentCheck> {
+  const response = await fetch(`${baseUrl}/openapi.json`);
+  return new DocumentCheck((await response.json()) as OpenAPIObject);
+}
+
+/** What a raw body says, as far as it is JSON; tests send other things on purpose. */
+function parsed(raw: string | Uint8Array): unknown {
+  try {
+    return JSON.parse(typeof raw === 'string' ? raw : new TextDecoder().decode(raw));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }

@@ -12,17 +12,17 @@ export class ListOrdersQuery extends PageQuery {
   })
   status?: string;
 
-  @ApiPropertyOptional({ example: 'web' })
+  @ApiPropertyOptional({ example: 'web', description: 'Where the orders came from.' })
   @IsOptional()
   @IsText(1, 32)
   channel?: string;
 
-  @ApiPropertyOptional({ example: 'c-42' })
+  @ApiPropertyOptional({ example: 'c-42', description: 'Your reference of the customer.' })
   @IsOptional()
   @IsText(1, 100)
   customerRef?: string;
 
-  @ApiPropertyOptional({ example: 'web-10001' })
+  @ApiPropertyOptional({ example: 'web-10001', description: 'Your reference of the order.' })
   @IsOptional()
   @IsText(1, 100)
   externalRef?: string;
@@ -47,7 +47,7 @@ export class ListOrdersQuery extends PageQuery {
   @IsText(1, 100)
   q?: string;
 
-  @ApiPropertyOptional({ enum: ORDER_SORTS, default: '-placedAt' })
+  @ApiPropertyOptional({ enum: ORDER_SORTS, default: '-placedAt', description: 'A minus sign sorts the latest first.' })
   @IsOptional()
   @IsIn(ORDER_SORTS)
   sort?: OrderSort;

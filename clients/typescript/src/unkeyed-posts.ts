@@ -1,0 +1,5 @@
+/** Generated: the POSTs that take no Idempotency-Key, so that a repetition would do them twice. */
+export const UNKEYED_POSTS: readonly string[] = [
+  '/v1/users',
+  '/v1/api-keys',
+];

@@ -1,0 +1,40 @@
+/*
+ * What extensions build on: `import { … } from 'waybill/extension'`. Everything here is kept working from version to version;
+ * what isn't here may change any day.
+ */
+export {
+  ApiProblems,
+  DomainError,
+  entityTag,
+  IsText,
+  NoQuery,
+  type ProblemCode,
+  UuidParamPipe,
+  versionOfIfMatch,
+} from './common/index.js';
+export {
+  AfterCommit,
+  type MigrationClass,
+  type NamedStatement,
+  postgresError,
+  type PostgresError,
+  refusalDetail,
+  TenantTransaction,
+  type TransactionContext,
+  TransactionRunner,
+  Tx,
+} from './database/index.js';
+export type { WaybillExtension } from './extension-loader.js';
+export { Idempotent } from './idempotency/index.js';
+export { READERS, Roles, WRITERS } from './identity/index.js';
+export {
+  AfterTransition,
+  type TransitionChange,
+  type TransitionFollowUpProvider,
+  TransitionGuard,
+  type TransitionGuardProvider,
+  TransitionHook,
+  type TransitionHookProvider,
+  WorkflowModule,
+  WorkflowService,
+} from './workflow/index.js';
