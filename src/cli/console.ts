@@ -9,6 +9,7 @@ export function announce({ baseUrl, demoFile }: RunningService): void {
     const key = `$(node -p "JSON.parse(fs.readFileSync('${shown}')).tenants[0].keys.operator")`;
     lines.push(
       `  Demo keys  ${shown}`,
+      '  The story  npm run demo (in another terminal): what the service promises, in two minutes',
       '',
       'A first order:',
       `curl ${baseUrl}/v1/orders -H "Authorization: Bearer ${key}" \\`,

@@ -16,6 +16,7 @@ export interface CredentialOptions {
 
 interface DemoFile {
   baseUrl?: string;
+  database?: { url?: string };
   tenants?: { slug?: string; keys?: Record<string, string> }[];
 }
 
@@ -39,6 +40,12 @@ export async function findCredentials(options: CredentialOptions): Promise<Crede
     throw new CredentialsMissing(`${path} names no address or no operator key: pass --base-url and --api-key.`);
   }
   return { baseUrl: trimSlash(foundUrl), apiKey: foundKey };
+}
+
+/** Address of the running service's database as the app role; null when an address was given and it is somebody else's. */
+export async function findDatabaseUrl({ baseUrl, dataDir }: CredentialOptions): Promise<string | null> {
+  if (baseUrl !== undefined) return null;
+  return (await readDemoFile(join(dataDir, 'demo.json'))).database?.url ?? null;
 }
 
 async function readDemoFile(path: string): Promise<DemoFile> {

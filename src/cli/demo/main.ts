@@ -1,8 +1,10 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { runDemo, type DemoOptions } from './run-demo.js';
+import { tellStory } from './story/tell-story.js';
 
 const EXAMPLES = `
 Examples:
+  npm run demo                    the two-minute story of what the service promises
   npm run demo -- --orders 1000
   npm run demo -- --from ../shared/data/northwind-orders.ndjson
 
@@ -11,8 +13,10 @@ state or {"to": …, "reason": …}. Runs are safe to repeat and to stop: keys a
 happens twice. Give each order an externalRef: it is what finds the order again when its key has expired.
 `;
 
-const command = new Command('npm run demo --')
-  .description('Plays orders through the HTTP API of a running service: recorded ones from a file, or invented ones.')
+await new Command('npm run demo --')
+  .description(
+    'Tells on the running service what it promises; or plays orders through its API, recorded ones from a file or invented ones.',
+  )
   .addOption(new Option('--from <file>', 'play the recorded orders of an NDJSON file').conflicts('orders'))
   .addOption(new Option('--orders <n>', 'invent this many orders').argParser(positiveInteger))
   .addOption(new Option('--seed <n>', 'invent other orders').default(1).argParser(positiveInteger))
@@ -23,13 +27,10 @@ const command = new Command('npm run demo --')
   .addHelpText('after', EXAMPLES)
   .showHelpAfterError('(--help tells more)')
   .action(async (options: DemoOptions) => {
-    if (options.from === undefined && options.orders === undefined) {
-      command.error('error: say what to play: --from FILE.ndjson, or --orders N');
-    }
-    process.exitCode = await runUntilStopped(options);
-  });
-
-await command.parseAsync();
+    const isStory = options.from === undefined && options.orders === undefined;
+    process.exitCode = isStory ? await tellStory(options, process.stdout) : await runUntilStopped(options);
+  })
+  .parseAsync();
 
 /** The first ctrl-C lets running requests end, the second drops them. */
 async function runUntilStopped(options: DemoOptions): Promise<number> {

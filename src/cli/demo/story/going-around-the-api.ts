@@ -1,0 +1,52 @@
+import pg from 'pg';
+import { postgresError } from '../../../database/index.js';
+import { type Chapter, PromiseBroken } from './storyteller.js';
+
+/** Who has the database's password needs no API. The rules are in the database, so they hold there too. */
+export const goingAroundTheApi: Chapter = {
+  title: 'Around the API',
+  async play({ say, order, databaseUrl }) {
+    if (databaseUrl === null) {
+      say.does('(The database is not at hand here, so nobody tries it by SQL.)');
+      return;
+    }
+    const client = new pg.Client({ connectionString: databaseUrl, application_name: 'waybill demo' });
+    await client.connect();
+    try {
+      await attempt(client, order.id, say.does.bind(say), say.sees.bind(say));
+    } finally {
+      await client.end();
+    }
+  },
+};
+
+type Line = (text: string) => void;
+
+async function attempt(client: pg.Client, orderId: string, does: Line, sees: Line): Promise<void> {
+  does("Somebody opens psql, with the password of the service: UPDATE orders SET status = 'delivered' …");
+  sees(`PostgreSQL refuses: ${await refusal(client, update(orderId))}`);
+  does('They say who they are, as the service does, and try again.');
+  const tenant = await client.query<{ tenant: string }>(
+    `SELECT set_config('waybill.tenant_id', '1', false) AS tenant, set_config('waybill.actor', gen_random_uuid()::text, false),
+            set_config('waybill.roles', 'admin', false)`,
+  );
+  if (tenant.rowCount !== 1) throw new PromiseBroken('the context could not be set');
+  sees(`PostgreSQL refuses: ${await refusal(client, update(orderId))}`);
+  does('Then the order itself: DELETE FROM orders …');
+  sees(`PostgreSQL refuses: ${await refusal(client, `DELETE FROM waybill.orders WHERE id = '${orderId}'`)}`);
+}
+
+function update(orderId: string): string {
+  return `UPDATE waybill.orders SET status = 'delivered' WHERE id = '${orderId}'`;
+}
+
+async function refusal(client: pg.Client, statement: string): Promise<string> {
+  try {
+    await client.query(statement);
+  } catch (error) {
+    const refused = postgresError(error);
+    if (refused) return refused.message;
+    throw error;
+  }
+  throw new PromiseBroken(`PostgreSQL took: ${statement}`);
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { ApiClient } from '../support/api-client.js';
+import { startService, type StartedService } from '../support/started-service.js';
+
+const ROOT = join(import.meta.dirname, '../..');
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const SCRIPTS = (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> })
+  .scripts;
+const blocks = [...README.matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
+const run = promisify(execFile);
+
+describe('the README', () => {
+  let service: StartedService;
+  let env: NodeJS.ProcessEnv;
+  beforeAll(async () => {
+    service = await startService();
+    env = { ...process.env, WAYBILL_DATA_DIR: service.dataDir, NO_COLOR: '1' };
+  }, 240_000);
+  afterAll(() => service?.stop(), 60_000);
+
+  it('takes two minutes to read', () => {
+    const words = README.replaceAll(/^```[\s\S]*?^```/gm, '').split(/\s+/);
+    expect(words.length).toBeLessThan(500);
+  });
+
+  it('refers only to what is there', () => {
+    const links = [...README.matchAll(/\]\(([^)#]+)\)/g)].map(([, link = '']) => link);
+    expect(links.filter((link) => !existsSync(join(ROOT, link)))).toEqual([]);
+  });
+
+  it('names only commands that there are; each installs what it needs', () => {
+    const names = [...README.matchAll(/npm (?:run )?([a-z]+:[a-z0-9]+|start|test|demo|check)/g)].map(
+      ([, name = '']) => name,
+    );
+    expect(new Set(names)).toEqual(new Set(['start', 'test', 'demo', 'test:e2e', 'check']));
+    for (const name of names) expect(SCRIPTS[`pre${name}`]).toMatch(/^node scripts\/prepare\.mjs/);
+  });
+
+  it('places and confirms a first order by its own lines', async () => {
+    const block = blocks.find((one) => one.includes('curl'));
+    const script = (block ?? '')
+      .replaceAll('http://127.0.0.1:3000', service.baseUrl)
+      .replaceAll('.waybill/demo.json', join(service.dataDir, 'demo.json'));
+    const { stdout } = await run('bash', ['-euo', 'pipefail', '-c', script], { cwd: ROOT });
+    expect(JSON.parse(stdout)).toMatchObject({ status: 'confirmed', version: 2, total: 3582 });
+  });
+
+  it('draws the machine that is in force', async () => {
+    const { body } = await new ApiClient(service.baseUrl, service.keys.viewer).get<{
+      transitions: { from: string; to: string; requiresReason: boolean }[];
+    }>('/v1/workflows/order');
+    const drawn = [...README.matchAll(/^ {2}(\w+) --> (\w+)(: with a reason)?$/gm)];
+    expect(drawn.map(([, from, to, reason]) => `${from} ${to} ${reason !== undefined}`).toSorted()).toEqual(
+      body.transitions.map(({ from, to, requiresReason }) => `${from} ${to} ${requiresReason}`).toSorted(),
+    );
+  });
+
+  it('promises a story that npm run demo tells to its end', async () => {
+    const { stdout } = await run(process.execPath, [join(ROOT, 'dist/src/cli/demo/main.js')], { cwd: ROOT, env });
+    expect(stdout).toContain('There is one order.');
+    expect(stdout).toContain('nineteen are told that it is confirmed already');
+    expect(stdout.match(/PostgreSQL refuses/g)).toHaveLength(3);
+    expect(stdout).toContain('pending → confirmed → shipped → delivered');
+  });
+
+  it('promises a suite that npm run test:e2e runs on what npm start serves', async () => {
+    const command = [join(ROOT, 'test/e2e/run.mjs'), 'placing', '--reports', join(service.dataDir, 'reports')];
+    const { JEST_WORKER_ID: _worker, ...rest } = env;
+    const { stderr } = await run(process.execPath, command, { cwd: ROOT, env: rest });
+    expect(stderr).toContain('✓ takes an external reference once');
+  }, 120_000);
+});
