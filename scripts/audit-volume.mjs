@@ -27,7 +27,7 @@ async function timed(what, count, work) {
   const seconds = (performance.now() - started) / 1000;
   const rate = Math.round(count / seconds);
   console.log(
-    `${what}: ${seconds.toFixed(1)} s, ${rate.toLocaleString('en-US')} events/s${result ? `, ${result}` : ''}`,
+    `${what}: ${seconds.toFixed(1)} s, ${rate.toLocaleString('en-US')} events/s, ${((user + system) / 1e6).toFixed(1)} CPU seconds here${result ? `, ${result}` : ''}`,
   );
 }
 

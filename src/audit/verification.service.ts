@@ -39,18 +39,19 @@ export class VerificationService implements BeforeApplicationShutdown {
     const current = this.running.get(tenantId);
     if (current) return current.started;
     const started = { id: randomUUID(), startedAt: new Date().toISOString().replace('Z', '000Z') };
-    const done = this.verifier
-      .verify(tenantId, started)
-      .then(({ verdict, fault }) => {
-        if (verdict !== 'intact')
-          this.logger.error(`Tenant ${tenantId} is ${verdict}: ${fault?.code} ${fault?.detail}`);
-      })
-      .catch((error: Error) =>
-        this.logger.error(`The verification of tenant ${tenantId} broke off: ${error.message}`, error.stack),
-      )
-      .finally(() => this.running.delete(tenantId));
+    const done = this.run(this.verifier, tenantId, started).finally(() => this.running.delete(tenantId));
     this.running.set(tenantId, { started, done });
     return started;
+  }
+
+  private async run(verifier: Verifier, tenantId: number, started: RunningVerificationDto): Promise<void> {
+    try {
+      const { verdict, fault } = await verifier.verify(tenantId, started);
+      if (verdict !== 'intact') this.logger.error(`Tenant ${tenantId} is ${verdict}: ${fault?.code}, ${fault?.detail}`);
+    } catch (error) {
+      const { message, stack } = error instanceof Error ? error : new Error(String(error));
+      this.logger.error(`The verification of tenant ${tenantId} broke off: ${message}`, stack);
+    }
   }
 
   async beforeApplicationShutdown(): Promise<void> {

@@ -21,8 +21,6 @@ export interface HashedEvent {
 }
 
 export const HASH_LENGTH = 32;
-/** The newest layout of the preimage. */
-export const EVENT_FORMAT = 1;
 
 export function sha256(...parts: readonly Uint8Array[]): Buffer {
   return hash('sha256', parts.length === 1 ? (parts[0] ?? new Uint8Array()) : Buffer.concat(parts), 'buffer');

@@ -1,4 +1,4 @@
-import { checkpointText, type Checkpoint, parseCheckpoint } from '../format/checkpoint.js';
+import { type Checkpoint, parseCheckpoint } from '../format/checkpoint.js';
 import { CompactTree } from '../format/merkle.js';
 import { type NoteVerifier, openNote, verifierOf } from '../format/signed-note.js';
 import type { CheckpointDirectory } from './checkpoint-directory.js';
@@ -82,8 +82,4 @@ export function verifiersOf(origin: string, keys: readonly StoredKey[]): NoteVer
 /** @throws NoteError, CheckpointError */
 export function openCheckpoint(note: string, verifiers: readonly NoteVerifier[]): Checkpoint {
   return parseCheckpoint(openNote(note, verifiers).text);
-}
-
-export function isNoteOf(note: string, checkpoint: Checkpoint): boolean {
-  return note.startsWith(`${checkpointText(checkpoint)}\n`);
 }

@@ -70,7 +70,9 @@ describe('keys and breaks of a log', () => {
     const early = (await sealing.directory.read(1)) ?? '';
     await cutLogTo(0);
     await expect(sealing.seal()).rejects.toThrow('fewer than the 2 published');
-    await expect(resumeLog(sealing.tools, 1, early.replace('audit', 'audio'))).rejects.toThrow();
+    await expect(resumeLog(sealing.tools, 1, early.replace('audit', 'audio'))).rejects.toThrow(
+      'signature of the note is wrong',
+    );
 
     expect(await resumeLog(sealing.tools, 1, early)).toBe(0);
     await place(3);
