@@ -1,4 +1,4 @@
-import { applyDecorators, type ExecutionContext, SetMetadata } from '@nestjs/common';
+import { applyDecorators, SetMetadata } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
 
 export interface IdempotentOptions {
@@ -32,8 +32,4 @@ export function idempotentOptions(handler: object): IdempotentOptions | undefine
 /** Whether a method must carry a key where it is accepted. */
 export function requiresKey(method: string): boolean {
   return method === 'POST';
-}
-
-export function idempotentOptionsOf(context: ExecutionContext): IdempotentOptions | undefined {
-  return idempotentOptions(context.getHandler());
 }
