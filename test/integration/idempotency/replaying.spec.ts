@@ -80,18 +80,14 @@ describe('a retry with the same key', () => {
   });
 
   it('is refused when the caller has lost the right meanwhile', async () => {
-    const { superuserUrl } = service.database;
     const headers = { 'idempotency-key': randomUUID() };
     const send = () => service.as('operator').post('/v1/notes', { text: 'rights' }, headers);
     expect((await send()).status).toBe(201);
-    const actor = await actorOf(service, 'admin');
-    const setRoles = (roles: string) =>
-      inTransaction(superuserUrl, { tenant: 1, actor }, (client) =>
-        client.query(`UPDATE waybill.users SET roles = $1 WHERE tenant_id = 1 AND subject = 'demo-operator'`, [roles]),
-      );
-    await setRoles('{viewer}');
+    const user = await actorOf(service, 'operator');
+    const setRoles = (roles: string[]) => service.as('admin').patch(`/v1/users/${user}`, { roles });
+    expect((await setRoles(['viewer'])).status).toBe(200);
     const refused = await send();
-    await setRoles('{operator}');
+    expect((await setRoles(['operator'])).status).toBe(200);
     expect(refused.status).toBe(403);
     expect(refused.headers.get('idempotency-replayed')).toBeNull();
     expect((await send()).headers.get('idempotency-replayed')).toBe('true');
