@@ -5,6 +5,7 @@ import { contextOf, reach, type TenantTransaction, TransactionRunner } from '../
 import { CallRunner, type HeldKey } from './call-runner.js';
 import { CallStore } from './call-store.js';
 import type { ExternalWork, ResumedWork } from './external-work.js';
+import { IdempotencyKeyMissing } from './idempotency.errors.js';
 import { idempotentOptions } from './idempotent.decorator.js';
 import { claimOf, isReplay, type KeyedRequest, placeOf, send } from './keyed-request.js';
 import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
@@ -48,7 +49,8 @@ export class ExternalCallInterceptor implements NestInterceptor {
     const request = context.switchToHttp().getRequest<KeyedRequest>();
     const reply = context.switchToHttp().getResponse<FastifyReply>();
     const claim = claimOf(request);
-    if (!claim) throw new Error(`${request.method} ${request.url} calls another system and needs an Idempotency-Key`);
+    // Whatever the method: without a key nobody could tell a repetition of the call from a new one.
+    if (!claim) throw new IdempotencyKeyMissing();
     return from(this.answer({ request, claim, lease: newLease(this.policy.leaseSeconds), next }, reply));
   }
 

@@ -1,17 +1,17 @@
-import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import type { TenantTransaction } from '../database/index.js';
 import { type ExternalWorkResumer, RESUMED_KIND, type ResumedWork, type UnfinishedCall } from './external-work.js';
 
 /** The providers marked `@ResumesExternalWork`, by kind. */
 @Injectable()
-export class WorkResumers implements OnApplicationBootstrap {
+export class WorkResumers implements OnModuleInit {
   private readonly byKind = new Map<string, ExternalWorkResumer>();
 
   constructor(private readonly discovery: DiscoveryService) {}
 
   /** @throws Error when two providers claim one kind */
-  onApplicationBootstrap(): void {
+  onModuleInit(): void {
     for (const { metatype, instance } of this.discovery.getProviders()) {
       const kind = metatype && (Reflect.getMetadata(RESUMED_KIND, metatype) as string | undefined);
       if (!kind || !instance) continue;

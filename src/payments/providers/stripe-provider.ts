@@ -46,6 +46,7 @@ export class StripeProvider implements PaymentProvider {
     try {
       return await find(client, request);
     } catch (error) {
+      if (error instanceof Stripe.errors.StripeInvalidRequestError && error.statusCode === 404) return null;
       throw unknown(error);
     }
   }
