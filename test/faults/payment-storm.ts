@@ -48,7 +48,7 @@ export interface PaymentStormReport {
 const LEASE = '2s';
 const CLIENT_PATIENCE_MS = 60_000;
 const RECOVERY_PATIENCE_MS = 180_000;
-/** Of a hundred requests, how many are given up after the first try. */
+/** Of a hundred: requests that are given up after the first try, payments that are declined, captured, refunded. */
 const GIVEN_UP = 30;
 const DECLINED = 10;
 const CAPTURED = 85;
@@ -71,13 +71,14 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
   let recoverySeconds = 0;
   try {
     processes.beRestless(pauseMs);
-    let next = 0;
+    const numbers = Array.from({ length: payments }, (_, index) => index + 1).values();
+    let done = 0;
     await Promise.all(
       Array.from({ length: clients }, async () => {
-        while (next < payments) {
-          next += 1;
-          await storm.pay(next);
-          if (next % 100 === 0) progress(`${next} of ${payments}, ${processes.restarts} restarts`);
+        for (const number of numbers) {
+          await storm.pay(number);
+          done += 1;
+          if (done % 100 === 0) progress(`${done} of ${payments}, ${processes.restarts} restarts`);
         }
       }),
     );
@@ -141,17 +142,17 @@ class PaymentStorm {
       this.faults.push(`${name}: the order could not be placed: ${order?.status} ${order?.text}`);
       return;
     }
-    const paymentMethod = this.oneIn(DECLINED) ? 'tok_declined_insufficient_funds' : 'tok_chaos';
+    const paymentMethod = this.isDrawn(DECLINED) ? 'tok_declined_insufficient_funds' : 'tok_chaos';
     const payment = await this.insist(`/v1/orders/${order.body.id}/payments`, `${name}-hold`, { paymentMethod });
     if (payment?.status !== 201) return;
     const path = `/v1/payments/${payment.body.id}`;
-    if (!this.oneIn(CAPTURED)) {
+    if (!this.isDrawn(CAPTURED)) {
       await this.insist(`${path}/voids`, `${name}-void`, undefined);
       return;
     }
     const amount = 1 + below(this.random, payment.body.amount);
     const captured = await this.insist(`${path}/captures`, `${name}-take`, { amount });
-    if (captured?.status !== 201 || !this.oneIn(REFUNDED)) return;
+    if (captured?.status !== 201 || !this.isDrawn(REFUNDED)) return;
     const refunds = [0, 1].map((part) =>
       this.insist(`${path}/refunds`, `${name}-refund-${part}`, { amount: Math.ceil(amount / 2) }),
     );
@@ -165,7 +166,7 @@ class PaymentStorm {
     body: unknown,
     mayGiveUp = true,
   ): Promise<Answer<Made & ProblemAnswer> | null> {
-    const isImpatient = mayGiveUp && this.oneIn(GIVEN_UP);
+    const isImpatient = mayGiveUp && this.isDrawn(GIVEN_UP);
     const deadline = Date.now() + CLIENT_PATIENCE_MS;
     while (Date.now() < deadline) {
       const answer = await this.sendOnce(path, key, body);
@@ -200,7 +201,7 @@ class PaymentStorm {
     }
   }
 
-  private oneIn(percent: number): boolean {
+  private isDrawn(percent: number): boolean {
     return below(this.random, 100) < percent;
   }
 
