@@ -1066,8 +1066,8 @@ FUNCTION waybill.apply_payment_fact OWNER waybill_owner
     END IF;
     UPDATE waybill.payments p
     SET status = p_fact,
-        captured = CASE p_fact WHEN 'captured' THEN p_amount ELSE p.captured END,
-        captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(p_amount, p.amount, p.tax) ELSE p.captured_tax END,
+        captured = CASE p_fact WHEN 'captured' THEN coalesce(p_amount, p.authorized) ELSE p.captured END,
+        captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(coalesce(p_amount, p.authorized), p.amount, p.tax) ELSE p.captured_tax END,
         provider_ref = coalesce(p.provider_ref, p_provider_ref)
     WHERE p.tenant_id = p_tenant AND p.id = p_payment;
     RETURN 'applied';
