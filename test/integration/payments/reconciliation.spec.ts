@@ -61,6 +61,8 @@ describe('a call that was not heard of while the provider remembered its key', (
     const { paymentId, orderId, key } = await unresolved('tok_error_before');
     expect(await muchLater()).toBe(1);
     expect(untold()).toBe(before + 1);
+    const metrics = await (await fetch(`${service.baseUrl}/metrics`)).text();
+    expect(metrics).toMatch(new RegExp(`^waybill_payments_needing_reconciliation_total ${before + 1}$`, 'm'));
     expect(await readPayment(operator(), paymentId)).toMatchObject({ status: 'needs_reconciliation', authorized: 0 });
     expect(await ledgerOf(service.database.superuserUrl, orderId)).toEqual([]);
     const replayed = await authorize(operator(), orderId, 'tok_error_before', {}, { 'idempotency-key': key });
