@@ -12,6 +12,7 @@ export const INVARIANTS = {
   'events as answered': 'one event a version, without gaps, the last one showing the order as it is',
   'sums add up': 'the order costs what the client asked for, and what its lines say',
   'chain verifies': 'each event’s hash is right and carries the hash before it',
+  'log verifies': 'once all is sealed, `waybill audit verify` finds nothing',
   'nothing is stuck': 'no key in progress, no transaction left open, nobody waiting for a lock',
 } as const;
 export type Invariant = keyof typeof INVARIANTS;

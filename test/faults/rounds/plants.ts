@@ -78,6 +78,11 @@ export const PLANTS: readonly Plant[] = [
     sql: meddling('audit.events', 'BEFORE INSERT', `NEW.prev_hash := sha256('nothing'::bytea);`),
   },
   {
+    name: 'some events never come to the sealer',
+    breaks: ['log verifies'],
+    sql: meddling('audit.queue', 'BEFORE INSERT', 'IF random() < 0.3 THEN RETURN NULL; END IF;'),
+  },
+  {
     name: 'a transaction is left open',
     breaks: ['nothing is stuck'],
     imports: join(import.meta.dirname, 'plant-open-transaction.mjs'),
