@@ -1,8 +1,9 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { SealerMetrics } from './audit/index.js';
 import { DatabaseProbe } from './database/index.js';
-import { KeySweeper } from './idempotency/index.js';
+import { CallRecoverer, KeySweeper } from './idempotency/index.js';
 import type { ServiceMetrics } from './observability/index.js';
+import { PaymentFigures } from './payments/index.js';
 
 /** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
 export function measureParts(app: INestApplicationContext, metrics: ServiceMetrics): void {
@@ -59,5 +60,28 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'waybill_sealer_refused_tenants',
     'Tenants whose log the sealer refuses to go on with.',
     () => sealer.figures().refused,
+  );
+
+  const recoverer = app.get(CallRecoverer, { strict: false });
+  metrics.counter(
+    'waybill_recoverer_finished_calls_total',
+    'Abandoned calls to other systems that this process brought to an end.',
+    () => recoverer.figures.finished,
+  );
+  metrics.counter(
+    'waybill_recoverer_postponed_calls_total',
+    'Times that the result of a call was still unknown.',
+    () => recoverer.figures.postponed,
+  );
+  metrics.counter(
+    'waybill_recoverer_failed_rounds_total',
+    'Rounds of the recoverer that ended with an error.',
+    () => recoverer.figures.failedRounds,
+  );
+  const payments = app.get(PaymentFigures, { strict: false });
+  metrics.counter(
+    'waybill_payments_needing_reconciliation_total',
+    'Attempts whose result nobody could tell, and which wait for a person.',
+    () => payments.needsReconciliation,
   );
 }
