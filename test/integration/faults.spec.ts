@@ -6,7 +6,7 @@ import { runRounds } from '../faults/rounds/run-rounds.js';
 const SEED = Number(process.env.FAULT_SEED ?? Date.now() % 1_000_000);
 const ROUNDS = 5;
 /** Rounds of the plan are in a fixed order; this many begin somewhere else in each run. */
-const DIFFERENT_FAULTS = 42;
+const DIFFERENT_FAULTS = 56;
 
 /** The checker is the same on every PostgreSQL; once a run is enough. */
 const itOnce = process.env.TEST_POSTGRES === '15' ? it.skip : it;

@@ -11,7 +11,10 @@ export const INVARIANTS = {
   'history as answered': 'a row for each step that was answered 201, in order, ending in the state of the order',
   'events as answered': 'one event a version, without gaps, the last one showing the order as it is',
   'sums add up': 'the order costs what the client asked for, and what its lines say',
+  'charged once':
+    'the provider’s books have one hold and one capture for each that was answered, and the payment agrees',
   'chain verifies': 'each event’s hash is right and carries the hash before it',
+  'log verifies': 'once all is sealed, `waybill audit verify` finds nothing',
   'nothing is stuck': 'no key in progress, no transaction left open, nobody waiting for a lock',
 } as const;
 export type Invariant = keyof typeof INVARIANTS;
@@ -33,6 +36,8 @@ const STATE_AFTER: Record<PlannedStep['kind'], string | null> = {
   cancel: 'canceled',
   'deliver too early': null,
   note: null,
+  pay: null,
+  capture: null,
 };
 const EXPECTED_STATUS: Record<PlannedStep['kind'], number> = {
   place: 201,
@@ -40,6 +45,8 @@ const EXPECTED_STATUS: Record<PlannedStep['kind'], number> = {
   ship: 201,
   cancel: 201,
   note: 200,
+  pay: 201,
+  capture: 201,
   'deliver too early': 409,
 };
 
@@ -104,11 +111,11 @@ function checkStory({ orderId, steps }: StoryRecord, { orders }: Evidence): Brok
 
 /** The order has what was answered, and no more. */
 function checkEffects(order: OrderEvidence, steps: readonly StepRecord[]): BrokenInvariant[] {
-  const succeeded = steps
-    .filter(({ answers }) => answers.some(({ status }) => status < 300))
-    .map(({ step }) => step.kind);
+  const done = steps.filter(({ answers }) => answers.some(({ status }) => status < 300)).map(({ step }) => step.kind);
+  // A payment has a stream of its own.
+  const succeeded = done.filter((kind) => kind !== 'pay' && kind !== 'capture');
   const states = succeeded.flatMap((kind) => STATE_AFTER[kind] ?? []);
-  const found: BrokenInvariant[] = [];
+  const found = checkPayments(order, done.includes('pay'), done.includes('capture'));
   const history = order.history.map(({ to }) => to);
   if (history.join() !== states.join()) {
     found.push(
@@ -120,6 +127,28 @@ function checkEffects(order: OrderEvidence, steps: readonly StepRecord[]): Broke
   }
   if (order.version !== succeeded.length) {
     found.push(broken('events as answered', order.id, `version ${order.version} after ${succeeded.length} changes`));
+  }
+  return found;
+}
+
+function checkPayments(order: OrderEvidence, isPaid: boolean, isCaptured: boolean): BrokenInvariant[] {
+  const { id, payments, ledger } = order;
+  const expected = [...(isPaid ? [ASKED_TOTAL] : []), ...(isCaptured ? [ASKED_TOTAL] : [])];
+  const booked = ledger.map(({ amount }) => amount);
+  const found: BrokenInvariant[] = [];
+  if (booked.join() !== expected.join()) {
+    found.push(
+      broken(
+        'charged once',
+        id,
+        `the provider's books say ${JSON.stringify(ledger)}; answered was ${expected.join(', ')}`,
+      ),
+    );
+  }
+  const [payment, ...more] = payments;
+  const isRight = payment?.authorized === ASKED_TOTAL && payment.captured === (isCaptured ? ASKED_TOTAL : 0);
+  if (more.length > 0 || (isPaid ? !isRight : payment !== undefined)) {
+    found.push(broken('charged once', id, `payments are ${JSON.stringify(payments)}`));
   }
   return found;
 }

@@ -14,6 +14,7 @@ export interface StepRecord {
 /** What a client knows of its order when its story ends. */
 export interface StoryRecord {
   orderId: string | null;
+  paymentId: string | null;
   steps: StepRecord[];
 }
 
@@ -29,9 +30,9 @@ const REQUEST_TIMEOUT_MS = 10_000;
 
 /** Lives one story: each step with its own key, sent until there is a lasting answer, as a careful client does. */
 export async function liveStory(story: readonly PlannedStep[], settings: ClientSettings): Promise<StoryRecord> {
-  const record: StoryRecord = { orderId: null, steps: [] };
+  const record: StoryRecord = { orderId: null, paymentId: null, steps: [] };
   for (const step of story) {
-    const request = requestOf(step, record.orderId);
+    const request = requestOf(step, record);
     const insist = (): Promise<Attempt> => insistOn(step, request, settings);
     const attempts = step.isDoubled ? await Promise.all([insist(), insist()]) : [await insist()];
     if (step.isRepeated) attempts.push(await insist());
@@ -40,6 +41,7 @@ export async function liveStory(story: readonly PlannedStep[], settings: ClientS
     record.steps.push({ step, answers, ...(unsettled === undefined ? {} : { unsettled }) });
     const placed = attempts.find(({ answer }) => answer?.status === 201)?.answer?.body;
     if (step.kind === 'place') record.orderId = placed?.id ?? null;
+    if (step.kind === 'pay') record.paymentId = placed?.id ?? null;
     if (unsettled !== undefined || record.orderId === null) break;
   }
   return record;
@@ -94,7 +96,7 @@ async function sendOnce(
 }
 
 /** Nothing in a request is unique in the database, so that only its key stands between one effect and two. */
-function requestOf({ kind, key }: PlannedStep, orderId: string | null): PlannedRequest {
+function requestOf({ kind, key }: PlannedStep, { orderId, paymentId }: StoryRecord): PlannedRequest {
   if (kind === 'place') {
     const body = orderBody({ externalRef: undefined, metadata: { faultKey: key } });
     return { method: 'POST', path: '/v1/orders', body, headers: {} };
@@ -103,10 +105,22 @@ function requestOf({ kind, key }: PlannedStep, orderId: string | null): PlannedR
     const headers = { 'content-type': 'application/merge-patch+json', 'if-match': '"1"' };
     return { method: 'PATCH', path: `/v1/orders/${orderId}`, body: { metadata: { note: key } }, headers };
   }
+  if (kind === 'pay') {
+    return {
+      method: 'POST',
+      path: `/v1/orders/${orderId}/payments`,
+      body: { paymentMethod: 'tok_approve' },
+      headers: {},
+    };
+  }
+  if (kind === 'capture') return { method: 'POST', path: `/v1/payments/${paymentId}/captures`, body: {}, headers: {} };
   return { method: 'POST', path: `/v1/orders/${orderId}/transitions`, body: TRANSITIONS[kind], headers: {} };
 }
 
-const TRANSITIONS: Record<Exclude<PlannedStep['kind'], 'place' | 'note'>, Record<string, unknown>> = {
+const TRANSITIONS: Record<
+  Exclude<PlannedStep['kind'], 'place' | 'note' | 'pay' | 'capture'>,
+  Record<string, unknown>
+> = {
   confirm: { to: 'confirmed' },
   ship: { to: 'shipped' },
   cancel: { to: 'canceled', reason: 'the story says so' },

@@ -13,6 +13,9 @@ export interface OrderEvidence {
   total: number;
   shipping: number;
   linesTotal: number;
+  payments: { status: string; authorized: number; captured: number }[];
+  /** What the provider did, by its own books. */
+  ledger: { operation: string; amount: number }[];
   history: { seq: number; to: string }[];
   events: { version: number; status: string; total: string; isHashRight: boolean; isLinked: boolean }[];
 }
@@ -34,6 +37,10 @@ const ORDERS = `
   SELECT o.metadata ->> 'faultKey' AS "faultKey", o.id, o.status, o.version, o.total::int AS total, o.shipping::int AS shipping,
     (SELECT coalesce(sum(l.total), 0)::int FROM waybill.order_lines l
      WHERE l.tenant_id = o.tenant_id AND l.order_id = o.id) AS "linesTotal",
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('status', p.status, 'authorized', p.authorized, 'captured', p.captured)), '[]')
+     FROM waybill.payments p WHERE p.tenant_id = o.tenant_id AND p.order_id = o.id) AS payments,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('operation', b.operation, 'amount', b.amount) ORDER BY b.id), '[]')
+     FROM simulated_provider.ledger b WHERE b.metadata ->> 'waybill_order' = o.id::text) AS ledger,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('seq', h.seq, 'to', h.to_status) ORDER BY h.seq), '[]')
      FROM waybill.order_status_history h WHERE h.tenant_id = o.tenant_id AND h.order_id = o.id) AS history,
     (SELECT coalesce(jsonb_agg(e ORDER BY e.version), '[]') FROM (

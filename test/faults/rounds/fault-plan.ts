@@ -9,6 +9,8 @@ export const POINTS = [
   'write.after',
   'commit.before',
   'commit.after',
+  'call.before',
+  'call.after',
   'any time',
 ] as const satisfies readonly (KillPoint | 'any time')[];
 export type Point = (typeof POINTS)[number];
@@ -39,7 +41,7 @@ export interface PlannedFault {
 /** One keyed request of a client's story about one order. */
 export interface PlannedStep {
   key: string;
-  kind: 'place' | 'confirm' | 'ship' | 'cancel' | 'deliver too early' | 'note';
+  kind: 'place' | 'confirm' | 'ship' | 'cancel' | 'deliver too early' | 'note' | 'pay' | 'capture';
   /** Sent twice at the same time, as by a double click. */
   isDoubled: boolean;
   /** Sent once more when it has been answered, as by a client that lost the answer. */
@@ -58,6 +60,8 @@ const STORIES: readonly PlannedStep['kind'][][] = [
   ['place', 'confirm', 'ship'],
   ['place', 'deliver too early', 'confirm'],
   ['place', 'note', 'cancel'],
+  ['place', 'confirm', 'pay'],
+  ['place', 'pay', 'capture'],
 ];
 
 /** All that is random about a round, from its seed and number alone: the same again for a run that is repeated. */
@@ -86,7 +90,8 @@ function planFault(random: Random, point: Point, action: Action): PlannedFault {
   return {
     point,
     action,
-    occurrence: 1 + below(random, 20),
+    // Fewer requests call something outside than write.
+    occurrence: 1 + below(random, point.startsWith('call') ? 4 : 20),
     delayMs: below(random, 300),
     pauseMs: 200 + below(random, 1_200),
   };

@@ -1,5 +1,9 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KillPoint } from '../../../src/database/index.js';
+import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
 import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
 import { type RealService, startRealService } from '../../support/real-service.js';
 import { below, type Random } from '../storm-plan.js';
@@ -36,15 +40,33 @@ export class FaultWorld {
 
   private constructor(
     readonly postgres: OwnPostgres,
+    private readonly checkpointDir: string,
     private readonly nodeOptions: readonly string[],
   ) {}
 
   /** @param nodeOptions for the services, such as the import of a planted bug */
   static async start(nodeOptions: readonly string[] = []): Promise<FaultWorld> {
-    const world = new FaultWorld(await startOwnPostgres({ durable: true }), nodeOptions);
+    const world = new FaultWorld(
+      await startOwnPostgres({ durable: true }),
+      await mkdtemp(join(tmpdir(), 'waybill-fault-checkpoints-')),
+      nodeOptions,
+    );
     for (let at = 0; at < SERVICES; at += 1) world.launch(at);
     await world.untilAllServe();
     return world;
+  }
+
+  /** Addresses and keys of the services and of whoever verifies what they sealed. */
+  readonly sealIntervalMs = 200;
+  private readonly signingKey = generateSigningKey();
+  get auditEnv(): Record<string, string> {
+    return {
+      DATABASE_URL: this.postgres.appUrl,
+      SEALER_DATABASE_URL: this.postgres.sealerUrl,
+      AUDIT_SIGNING_KEY: this.signingKey,
+      AUDIT_CHECKPOINT_DIR: this.checkpointDir,
+      AUDIT_SEAL_INTERVAL: `${this.sealIntervalMs}ms`,
+    };
   }
 
   get apiKey(): string {
@@ -80,11 +102,12 @@ export class FaultWorld {
     this.closing = true;
     await Promise.all(this.places.map(({ service }) => service.kill()));
     await this.postgres.discard();
+    await rm(this.checkpointDir, { recursive: true, force: true });
   }
 
   private launch(at: number): void {
     const service = startRealService({
-      env: { ...SETTINGS, DATABASE_URL: this.postgres.appUrl },
+      env: { ...SETTINGS, ...this.auditEnv },
       nodeOptions: this.nodeOptions,
       onKillPoint: (point) => this.onPoint(point, at),
     });

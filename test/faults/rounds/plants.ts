@@ -73,9 +73,19 @@ export const PLANTS: readonly Plant[] = [
     sql: meddling('waybill.orders', 'BEFORE INSERT', 'NEW.shipping := NEW.shipping + 1; NEW.total := NEW.total + 1;'),
   },
   {
+    name: 'the provider takes twice as much',
+    breaks: ['charged once'],
+    sql: meddling('simulated_provider.ledger', 'BEFORE INSERT', 'NEW.amount := NEW.amount * 2;'),
+  },
+  {
     name: 'events hang on nothing',
     breaks: ['chain verifies'],
     sql: meddling('audit.events', 'BEFORE INSERT', `NEW.prev_hash := sha256('nothing'::bytea);`),
+  },
+  {
+    name: 'some events never come to the sealer',
+    breaks: ['log verifies'],
+    sql: meddling('audit.queue', 'BEFORE INSERT', 'IF random() < 0.3 THEN RETURN NULL; END IF;'),
   },
   {
     name: 'a transaction is left open',

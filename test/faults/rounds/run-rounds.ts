@@ -3,6 +3,7 @@ import { type BrokenInvariant, findBrokenInvariants } from './fault-checker.js';
 import { liveStory } from './fault-client.js';
 import { planRound } from './fault-plan.js';
 import { FaultWorld } from './fault-world.js';
+import { checkLog } from './log-check.js';
 import type { Plant } from './plants.js';
 
 export interface RoundsOptions {
@@ -67,6 +68,10 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
       const faults = plan.faults.map(({ point, action }) => `${action} at ${point}`).join(' and ');
       progress(`round ${round}: ${faults}${broken.length > 0 ? `: ${broken.length} BROKEN` : ''}`);
       if (report.broken.length >= MOST_BROKEN) break;
+    }
+    if (report.broken.length === 0) {
+      const last = from + report.rounds - 1;
+      report.broken.push(...(await checkLog(world)).map((each) => ({ ...each, round: last })));
     }
   } finally {
     await world.close();

@@ -11,9 +11,9 @@ export function summaryOf({ seed, rounds, requests, seconds, reached, struck, an
       .join(', ');
   const width = Math.max(...ACTIONS.map(({ length }) => length));
   const table = [
-    `${''.padEnd(width)}  ${POINTS.map((point) => point.padStart(13)).join('')}`,
+    `${''.padEnd(width)}  ${POINTS.map((point) => point.padStart(14)).join('')}`,
     ...ACTIONS.map((action) => {
-      const cells = POINTS.map((point) => String(struck[`${point}: ${action}`] ?? 0).padStart(13));
+      const cells = POINTS.map((point) => String(struck[`${point}: ${action}`] ?? 0).padStart(14));
       return `${action.padEnd(width)}  ${cells.join('')}`;
     }),
   ];
