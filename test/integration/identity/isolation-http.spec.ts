@@ -6,8 +6,18 @@ import { type Order, orderBody } from '../../support/builders.js';
 import { type Operation, operationsOf } from '../../support/openapi.js';
 import { actorOf } from '../../support/sql.js';
 
-/** Operations that show nothing of any tenant. A new one is a decision: make it, then add it. */
-const WITHOUT_TENANT = new Set(['getLiveness', 'getReadiness', 'listWorkflows', 'getWorkflow', 'getWorkflowDiagram']);
+/**
+ * Operations that show nothing of any tenant; a provider's event says whose it is below its signature. A new one is a
+ * decision: make it, then add it.
+ */
+const WITHOUT_TENANT = new Set([
+  'receivePaymentEvent',
+  'getLiveness',
+  'getReadiness',
+  'listWorkflows',
+  'getWorkflow',
+  'getWorkflowDiagram',
+]);
 /** Operations that make or start something new and name nothing that exists. */
 const CREATING = new Set(['placeOrder', 'createUser', 'createApiKey', 'startVerification']);
 /** Bodies with which an operation on something of one's own would work. */
@@ -15,6 +25,7 @@ const BODIES: Record<string, unknown> = {
   patchOrder: { metadata: { touched: true } },
   transitionOrder: { to: 'confirmed' },
   patchUser: { displayName: 'Touched' },
+  authorizePayment: { paymentMethod: 'tok_approve' },
 };
 
 describe('routes and the records of another tenant', () => {
@@ -30,9 +41,17 @@ describe('routes and the records of another tenant', () => {
     const customer = { ref: 'customer-of-the-first', name: 'Ada Example' };
     order = (await service.as('operator').post<Order>('/v1/orders', orderBody({ customer }))).body;
     await service.as('operator').post(`/v1/orders/${order.id}/transitions`, { to: 'confirmed' });
+    const pay = { paymentMethod: 'tok_approve' };
+    const payment = await service.as('operator').post<{ id: string }>(`/v1/orders/${order.id}/payments`, pay);
     const userId = await actorOf(service, 'viewer');
     const keys = await service.as('admin').get<{ data: { id: string }[] }>(`/v1/api-keys?userId=${userId}`);
-    ids = { orders: order.id, customers: customer.ref, users: userId, 'api-keys': keys.body.data[0]?.id ?? '' };
+    ids = {
+      orders: order.id,
+      payments: payment.body.id,
+      customers: customer.ref,
+      users: userId,
+      'api-keys': keys.body.data[0]?.id ?? '',
+    };
     // Somebody of the second tenant who may do everything there.
     const roles = ['viewer', 'operator', 'admin', 'auditor'];
     const body = { subject: 'all-roles', kind: 'service', displayName: 'All roles', roles };
@@ -52,9 +71,12 @@ describe('routes and the records of another tenant', () => {
     if (id) return id;
     throw new Error(`${operationId} (${path}): teach this test to make a record of the first tenant for it`);
   };
-  const call = ({ method, path, operationId }: Operation, id: string): Promise<Answer<Record<string, unknown>>> =>
+  const call = (
+    { method, path, operationId, takesBody }: Operation,
+    id: string,
+  ): Promise<Answer<Record<string, unknown>>> =>
     stranger.send(method, path.replace(/\{[a-z]+\}/, id), {
-      body: BODIES[operationId] ?? (method === 'GET' || method === 'DELETE' ? undefined : {}),
+      body: BODIES[operationId] ?? (takesBody ? {} : undefined),
       headers: {
         ...(method === 'GET' ? {} : { 'idempotency-key': randomUUID() }),
         ...(method === 'PATCH' ? { 'if-match': '*', 'content-type': 'application/merge-patch+json' } : {}),
