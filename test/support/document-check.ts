@@ -114,7 +114,8 @@ export class DocumentCheck {
       return;
     }
     if (!(mediaType in content)) throw this.fault(exchange, `its media type is ${mediaType || 'missing'}`);
-    if (!mediaType.endsWith('json')) return;
+    // NDJSON is no one value.
+    if (!/[/+]json$/.test(mediaType)) return;
     const faults = this.faultsOf(
       JSON.parse(exchange.text),
       `${pointer}${pointerTo('content', mediaType, 'schema').slice(1)}`,

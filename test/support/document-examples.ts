@@ -19,12 +19,15 @@ function walk(value: unknown, pointer: string): ShownExamples[] {
     // A value that is an example is no part of the document's structure.
     if (name === 'examples' || name === 'example') return [];
     if (name === 'content' && isObject(member)) {
-      return Object.entries(member)
-        .filter(([mediaType]) => mediaType.endsWith('json'))
-        .map(([mediaType, content]) => ({
-          pointer: `${place}/${encodeURIComponent(mediaType.replaceAll('/', '~1'))}`,
-          values: valuesOf(content),
-        }));
+      return (
+        Object.entries(member)
+          // A stream of lines is no one value.
+          .filter(([mediaType]) => /[/+]json$/.test(mediaType))
+          .map(([mediaType, content]) => ({
+            pointer: `${place}/${encodeURIComponent(mediaType.replaceAll('/', '~1'))}`,
+            values: valuesOf(content),
+          }))
+      );
     }
     return walk(member, place);
   });

@@ -59,6 +59,7 @@ function steady(text: string): string {
       pattern: /wb_1_[0-9a-f]{12}(?:_[\w-]{43})?/g,
       to: (_at: number, key: string) => `wb_1_5f0c9a523a0e${key.length > 17 ? `_${'x'.repeat(43)}` : ''}`,
     },
+    { pattern: /"signature":"[\w+/]{86}=="/g, to: () => `"signature":"${'A'.repeat(86)}=="` },
     { pattern: /"next":"[^"]+"/g, to: () => `"next":"${CURSOR}"` },
     {
       pattern: /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g,
@@ -72,6 +73,8 @@ function steady(text: string): string {
       pattern: /\b[0-9a-f]{64}\b/g,
       to: (at: number) => createHash('sha256').update(`example ${at}`).digest('hex'),
     },
+    { pattern: /"responseTime":\d+/g, to: () => '"responseTime":4' },
+    { pattern: /\bsim_[0-9a-f]{32}/g, to: (at: number) => `sim_${String(at + 1).padStart(32, '0')}` },
     { pattern: /\b[0-9A-Z]{4}-[0-9A-Z]{4}\b/g, to: (at: number) => NUMBERS[at % NUMBERS.length] ?? '' },
   ].reduce((result, { pattern, to }) => replaceEach(result, pattern, to), text);
 }

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The process answers */
+        /** The process answers; restart it when it does not */
         get: operations["getLiveness"];
         put?: never;
         post?: never;
@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Requests can be served: the database answers */
+        /** Requests can be served: the process is not about to end, and the database answers */
         get: operations["getReadiness"];
         put?: never;
         post?: never;
@@ -170,6 +170,124 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The feed: every sealed event of the tenant in the order of the log
+         * @description The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time.
+         */
+        get: operations["listAuditEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/checkpoints/latest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The latest checkpoint, a C2SP signed note
+         * @description Keep it: it proves later that nothing which it covers was cut off or rewritten.
+         */
+        get: operations["getLatestCheckpoint"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/proofs/inclusion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Proof that an event is in the log
+         * @description The event is named by its log index, or by its stream and version.
+         */
+        get: operations["getInclusionProof"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/proofs/consistency": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Proof that a later checkpoint contains all of an earlier one */
+        get: operations["getConsistencyProof"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The whole log up to the latest checkpoint, for offline verification
+         * @description One JSON document a line, as docs/audit-format.md says. `waybill audit verify --export FILE --vkey KEY` checks it without a database.
+         */
+        get: operations["exportAuditLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The last verification's result */
+        get: operations["getVerification"];
+        put?: never;
+        /**
+         * Start a verification of the whole history of the tenant
+         * @description It runs beside the requests; GET shows its result when it has finished. While one is running this names it. It changes nothing of the history, and needs no Idempotency-Key.
+         */
+        post: operations["startVerification"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/orders": {
         parameters: {
             query?: never;
@@ -281,13 +399,171 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/customers/{ref}/erasure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Erase a customer's personal data for good
+         * @description Names, addresses, e-mail and phone go from all versions of all orders of the customer, and from answers kept under idempotency keys. Each order gets an event customer.erased; every proof stays valid, and reads say that the data was erased. Doing it again changes nothing.
+         */
+        post: operations["eraseCustomer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/orders/{id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have an amount held for an order
+         * @description An order has one live payment at most. When the provider does not say what happened, the answer is 503 with `Retry-After`, and the key stays open: send the same request with the same key again. Nothing is ever charged twice for it, and an abandoned request is finished without you. A result that nobody can find out shows as `needs_reconciliation`.
+         */
+        post: operations["authorizePayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payments/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a payment with its refunds */
+        get: operations["getPayment"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payments/{id}/captures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take what is held, or a part of it
+         * @description Once: what is not taken is let go. When the provider does not say what happened, the answer is 503 with `Retry-After`, and the key stays open: send the same request with the same key again. Nothing is ever charged twice for it, and an abandoned request is finished without you. A result that nobody can find out shows as `needs_reconciliation`.
+         */
+        post: operations["capturePayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payments/{id}/voids": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let go of what is held
+         * @description It takes no body. What was taken already is refunded instead. When the provider does not say what happened, the answer is 503 with `Retry-After`, and the key stays open: send the same request with the same key again. Nothing is ever charged twice for it, and an abandoned request is finished without you. A result that nobody can find out shows as `needs_reconciliation`.
+         */
+        post: operations["voidPayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payments/{id}/refunds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give back what was taken, or a part of it
+         * @description Any number of refunds, until all is given back; tax and net are counted as well. When the provider does not say what happened, the answer is 503 with `Retry-After`, and the key stays open: send the same request with the same key again. Nothing is ever charged twice for it, and an abandoned request is finished without you. A result that nobody can find out shows as `needs_reconciliation`.
+         */
+        post: operations["refundPayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/payment-webhooks/{provider}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Where payment providers send their events
+         * @description Signed by the provider over the bytes of the body; it needs no other credentials and no idempotency key. Each event takes effect once, in any order. Events that mean nothing here are acknowledged and kept.
+         */
+        post: operations["receivePaymentEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        HealthPart: {
+            /** @example up */
+            status: string;
+            /**
+             * @description Milliseconds.
+             * @example 2
+             */
+            responseTime?: number;
+        };
         Health: {
             /** @example ok */
             status: string;
+            /**
+             * @description The state of each thing that was looked at.
+             * @example {
+             *       "database": {
+             *         "status": "up",
+             *         "responseTime": 2
+             *       }
+             *     }
+             */
+            details?: {
+                [key: string]: components["schemas"]["HealthPart"];
+            };
         };
         User: {
             /** Format: uuid */
@@ -467,6 +743,143 @@ export interface components {
         WorkflowList: {
             data: components["schemas"]["Workflow"][];
         };
+        Event: {
+            /**
+             * @description The entity: kind and id.
+             * @example order/01935c1e-7b3a-7c1d-9f00-000000000001
+             */
+            stream: string;
+            /**
+             * @description The event's place in its stream, from 1; the entity's version.
+             * @example 1
+             */
+            version: number;
+            /** Format: uuid */
+            eventId: string;
+            /** @example order.created */
+            type: string;
+            /**
+             * Format: uuid
+             * @description The user who acted.
+             */
+            actor: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            occurredAt: string;
+            /** @description JSON text, byte for byte as it was hashed: snapshot, changes, reason, request id. */
+            body: string;
+            /** @description Hash of the event before in this stream. */
+            prevHash: string;
+            /** @description SHA-256 over all of this event and prevHash. */
+            eventHash: string;
+            /**
+             * @description Version of the hash format.
+             * @example 1
+             */
+            format: number;
+            /** @description Ed25519 in base64, over "waybill-audit/sig/v1\n" and eventHash; null until the event is sealed. */
+            signature: string | null;
+            /**
+             * @description Place in the log; null until sealed.
+             * @example 41
+             */
+            logIndex: number | null;
+        };
+        Feed: {
+            data: components["schemas"]["Event"][];
+            /** @description `after` of the next request; null when the log is empty. */
+            next: number | null;
+        };
+        InclusionProof: {
+            /** @example 41 */
+            index: number;
+            /** @example 1000 */
+            size: number;
+            /** @description SHA-256(0x00, preimage of the event, signature). */
+            leafHash: string;
+            /** @description Root of the tree of that size, as its checkpoint has it. */
+            root: string;
+            /**
+             * @description Hashes in hex, in the order of RFC 9162.
+             * @example [
+             *       "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+             *     ]
+             */
+            proof: string[];
+        };
+        ConsistencyProof: {
+            /** @example 1000 */
+            from: number;
+            /** @example 2000 */
+            to: number;
+            fromRoot: string;
+            toRoot: string;
+            /**
+             * @description Hashes in hex, in the order of RFC 9162.
+             * @example [
+             *       "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+             *     ]
+             */
+            proof: string[];
+        };
+        Fault: {
+            /** @enum {string} */
+            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "VALUE_MISSING" | "STATE_DRIFT";
+            /** @example the event is not the one that was hashed */
+            detail: string;
+            /** @description Log index. */
+            index?: number;
+            /** @example order/01935c1e-7b3a-7c1d-9f00-000000000001 */
+            stream?: string;
+            version?: number;
+        };
+        LogBreak: {
+            /** @description Log index of the event that tells of it. */
+            index: number;
+            /** @description Leaves that the checkpoint left behind had covered. */
+            abandonedSize: number;
+            /** @description That checkpoint. */
+            abandonedNote: string;
+        };
+        Verification: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:31.123456Z
+             */
+            finishedAt: string;
+            /** @enum {string} */
+            verdict: "intact" | "tampered" | "unverifiable";
+            /** @description The first fault. */
+            fault: components["schemas"]["Fault"] | null;
+            /** @example waybill.localhost/1 */
+            origin: string;
+            /** @description Events before this log index were verified earlier and not read again. */
+            fromIndex: number;
+            /** @description Events in the log. */
+            size: number;
+            root: string;
+            streams: number;
+            /** @description Events that wait to be sealed. */
+            unsealed: number;
+            signaturesChecked: boolean;
+            /** @description Restores that the log itself tells of. */
+            breaks: components["schemas"]["LogBreak"][];
+        };
+        RunningVerification: {
+            /** Format: uuid */
+            id: string;
+            /** Format: date-time */
+            startedAt: string;
+        };
         CustomerBody: {
             /** @example Ada Example */
             name?: string | null;
@@ -571,6 +984,27 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
+        OrderCustomer: {
+            /** @example Ada Example */
+            name?: string;
+            /**
+             * Format: email
+             * @example ada@example.test
+             */
+            email?: string;
+            /** @example +49 30 901820 */
+            phone?: string;
+            /**
+             * @description Your own reference for the customer. No place for personal data: it is kept for ever.
+             * @example c-42
+             */
+            ref: string;
+            /**
+             * @description Set when the personal data of this version was erased.
+             * @enum {boolean}
+             */
+            erased?: true;
+        };
         OrderLine: {
             /** @example 1 */
             lineNo: number;
@@ -636,7 +1070,7 @@ export interface components {
              * @example 3582
              */
             total: number;
-            customer: components["schemas"]["Customer"];
+            customer: components["schemas"]["OrderCustomer"];
             shippingAddress: components["schemas"]["Address"] | null;
             billingAddress: components["schemas"]["Address"] | null;
             lines: components["schemas"]["OrderLine"][];
@@ -860,47 +1294,207 @@ export interface components {
             data: components["schemas"]["OrderVersion"][];
             next: string | null;
         };
-        Event: {
-            /**
-             * @description The entity: kind and id.
-             * @example order/01935c1e-7b3a-7c1d-9f00-000000000001
-             */
-            stream: string;
-            /**
-             * @description The event's place in its stream, from 1; the entity's version.
-             * @example 1
-             */
-            version: number;
-            /** Format: uuid */
-            eventId: string;
-            /** @example order.created */
-            type: string;
-            /**
-             * Format: uuid
-             * @description The user who acted.
-             */
-            actor: string;
-            /**
-             * Format: date-time
-             * @example 2026-11-30T08:15:30.123456Z
-             */
-            occurredAt: string;
-            /** @description JSON text, byte for byte as it was hashed: snapshot, changes, reason, request id. */
-            body: string;
-            /** @description Hash of the event before in this stream. */
-            prevHash: string;
-            /** @description SHA-256 over all of this event and prevHash. */
-            eventHash: string;
-            /**
-             * @description Version of the hash format.
-             * @example 1
-             */
-            format: number;
-        };
         EventList: {
             data: components["schemas"]["Event"][];
             /** @description Cursor of the next page; null on the last one. */
             next: string | null;
+        };
+        Erasure: {
+            /** @example c-42 */
+            customerRef: string;
+            /**
+             * @description Orders whose personal data this request erased.
+             * @example 3
+             */
+            orders: number;
+            /** @description False when more orders are left: a request erases at most 2000. Ask again. */
+            complete: boolean;
+        };
+        AuthorizeBody: {
+            /**
+             * @description The provider's name of the means of payment, such as Stripe's `pm_…`. Never a card number.
+             * @example tok_approve
+             */
+            paymentMethod: string;
+            /**
+             * @description What to hold, at most the order's total; without it, the total, in minor units of the order's currency.
+             * @example 3582
+             */
+            amount?: number | null;
+        };
+        Refund: {
+            /**
+             * Format: uuid
+             * @example 01935c1e-7b3a-7c1d-9f00-000000000003
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * @example 01935c1e-7b3a-7c1d-9f00-000000000002
+             */
+            paymentId: string;
+            /**
+             * @description `processing`, `succeeded`, `failed` or `needs_reconciliation`.
+             * @example succeeded
+             */
+            status: string;
+            /**
+             * @description Counts every change; the ETag.
+             * @example 2
+             */
+            version: number;
+            /** @example 1000 */
+            amount: number;
+            /**
+             * @description The tax in the amount.
+             * @example 160
+             */
+            tax: number;
+            /** @example one of two was broken */
+            reason: string | null;
+            /**
+             * @description The provider's name of it.
+             * @example re_3MtwBwLkdIwHu7ix
+             */
+            providerRef: string | null;
+            /**
+             * @description Why the provider refused it.
+             * @example null
+             */
+            declineCode: string | null;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            updatedAt: string;
+            /** @description Hash of the audit event that made this version. */
+            eventHash: string;
+        };
+        Payment: {
+            /**
+             * Format: uuid
+             * @example 01935c1e-7b3a-7c1d-9f00-000000000002
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * @example 01935c1e-7b3a-7c1d-9f00-000000000001
+             */
+            orderId: string;
+            /** @example simulated */
+            provider: string;
+            /**
+             * @description The provider's name of it.
+             * @example pi_3MtwBwLkdIwHu7ix
+             */
+            providerRef: string | null;
+            /**
+             * @description `processing`, `authorized`, `declined`, `capturing`, `captured`, `voiding`, `voided`, `refunded`, or `needs_reconciliation` when nobody can tell what the provider did: a person has to look.
+             * @example captured
+             */
+            status: string;
+            /**
+             * @description Counts every change; the ETag.
+             * @example 4
+             */
+            version: number;
+            /** @example EUR */
+            currency: string;
+            /**
+             * @description What was asked for.
+             * @example 3582
+             */
+            amount: number;
+            /**
+             * @description The tax in the amount.
+             * @example 494
+             */
+            tax: number;
+            /**
+             * @description What the provider held.
+             * @example 3582
+             */
+            authorized: number;
+            /**
+             * @description What was taken.
+             * @example 3582
+             */
+            captured: number;
+            /**
+             * @description The tax in what was taken.
+             * @example 494
+             */
+            capturedTax: number;
+            /**
+             * @description Promised to refunds that are under way.
+             * @example 0
+             */
+            refunding: number;
+            /**
+             * @description What was given back.
+             * @example 1000
+             */
+            refunded: number;
+            /**
+             * @description The tax in what was given back.
+             * @example 138
+             */
+            refundedTax: number;
+            /**
+             * @description Why the provider refused the last step that it refused.
+             * @example null
+             */
+            declineCode: string | null;
+            /** @description Oldest first. */
+            refunds: components["schemas"]["Refund"][];
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            updatedAt: string;
+            /** @description Hash of the audit event that made this version. */
+            eventHash: string;
+        };
+        CaptureBody: {
+            /**
+             * @description What to take, at most what is held; without it, all of it, in minor units of the order's currency.
+             * @example 3582
+             */
+            amount?: number | null;
+        };
+        RefundBody: {
+            /**
+             * @description What to give back; without it, all that is left, in minor units of the order's currency.
+             * @example 1000
+             */
+            amount?: number | null;
+            /**
+             * @description The tax in it; without it, in proportion, in minor units of the order's currency.
+             * @example 160
+             */
+            tax?: number | null;
+            /**
+             * @description Shown with the refund. Keep personal data out of it.
+             * @example one of two was broken
+             */
+            reason?: string | null;
+        };
+        WebhookReceipt: {
+            /**
+             * @description The event is kept; sending it again changes nothing.
+             * @example true
+             */
+            received: boolean;
         };
         /**
          * Malformed request
@@ -1141,6 +1735,35 @@ export interface components {
             code: "unauthenticated";
             /** @description Finds the request in the log. */
             requestId: string;
+        };
+        /**
+         * Payment declined
+         * @description The payment provider declined the payment. The decline is final for this attempt.
+         */
+        PaymentDeclinedProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 402;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "payment-declined";
+            /** @description Finds the request in the log. */
+            requestId: string;
+            declineCode: string;
         };
         /**
          * Forbidden
@@ -1432,8 +2055,8 @@ export interface components {
              */
             instance?: string;
             /**
-             * @description Stable: what programs decide by.
-             * @constant
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             code: "subject-taken";
             /** @description Finds the request in the log. */
@@ -1462,10 +2085,66 @@ export interface components {
              */
             instance?: string;
             /**
-             * @description Stable: what programs decide by.
-             * @constant
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             code: "would-lock-out";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Refund exceeds what was captured
+         * @description All refunds together would be more than was captured. Nothing was refunded.
+         */
+        RefundExceedsCapturedProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "refund-exceeds-captured";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Payment in progress
+         * @description The order has a live payment, which stands in the way of this step.
+         */
+        PaymentInProgressProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "payment-in-progress";
             /** @description Finds the request in the log. */
             requestId: string;
         };
@@ -1852,22 +2531,6 @@ export interface components {
             /** @description Finds the request in the log. */
             requestId: string;
         };
-        Customer: {
-            /** @example Ada Example */
-            name?: string;
-            /**
-             * Format: email
-             * @example ada@example.test
-             */
-            email?: string;
-            /** @example +49 30 901820 */
-            phone?: string;
-            /**
-             * @description Your own reference for the customer. No place for personal data: it is kept for ever.
-             * @example c-42
-             */
-            ref: string;
-        };
         Address: {
             /**
              * @description To whom it goes.
@@ -1984,14 +2647,18 @@ export interface components {
          * @description `malformed-body`: Malformed request
          *
          *     `unknown-parameter`: Unknown query parameter
+         *
+         *     `idempotency-key-missing`: Idempotency key missing
+         *
+         *     `idempotency-key-invalid`: Idempotency key invalid
          */
-        MalformedBodyOrUnknownParameter: {
+        MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
+                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
             };
         };
         /**
@@ -2006,6 +2673,16 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["RoleRequiredProblem"];
+            };
+        };
+        /** @description `answer-erased`: Answer erased */
+        AnswerErased: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["AnswerErasedProblem"];
             };
         };
         /** @description `payload-too-large`: Payload too large */
@@ -2028,14 +2705,18 @@ export interface components {
                 "application/problem+json": components["schemas"]["UnsupportedMediaTypeProblem"];
             };
         };
-        /** @description `validation-failed`: Validation failed */
-        ValidationFailed: {
+        /**
+         * @description `validation-failed`: Validation failed
+         *
+         *     `idempotency-key-reused`: Idempotency key reused
+         */
+        ValidationFailedOrIdempotencyKeyReused: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ValidationFailedProblem"];
+                "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
             };
         };
         /** @description `not-found`: Not found */
@@ -2048,24 +2729,100 @@ export interface components {
                 "application/problem+json": components["schemas"]["NotFoundProblem"];
             };
         };
-        /** @description `would-lock-out`: Would lock out */
-        WouldLockOut: {
+        /**
+         * @description `would-lock-out`: Would lock out
+         *
+         *     `idempotency-key-in-flight`: Request with this key is still running
+         */
+        WouldLockOutOrIdempotencyKeyInFlight: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["WouldLockOutProblem"];
+                "application/problem+json": components["schemas"]["WouldLockOutProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
             };
         };
-        /** @description `answer-erased`: Answer erased */
-        AnswerErased: {
+        /**
+         * @description `malformed-body`: Malformed request
+         *
+         *     `unknown-parameter`: Unknown query parameter
+         */
+        MalformedBodyOrUnknownParameter: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["AnswerErasedProblem"];
+                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
+            };
+        };
+        /** @description `idempotency-key-reused`: Idempotency key reused */
+        IdempotencyKeyReused: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["IdempotencyKeyReusedProblem"];
+            };
+        };
+        /**
+         * @description `invalid-parameter`: Invalid parameter
+         *
+         *     `unknown-parameter`: Unknown query parameter
+         */
+        InvalidParameterOrUnknownParameter: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
+            };
+        };
+        /**
+         * @description `unknown-parameter`: Unknown query parameter
+         *
+         *     `idempotency-key-missing`: Idempotency key missing
+         *
+         *     `idempotency-key-invalid`: Idempotency key invalid
+         */
+        UnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+            };
+        };
+        /** @description `payment-declined`: Payment declined */
+        PaymentDeclined: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["PaymentDeclinedProblem"];
+            };
+        };
+        /**
+         * @description `payment-in-progress`: Payment in progress
+         *
+         *     `illegal-transition`: Illegal transition
+         *
+         *     `idempotency-key-in-flight`: Request with this key is still running
+         */
+        PaymentInProgressOrIllegalTransitionOrIdempotencyKeyInFlight: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
             };
         };
     };
@@ -2096,7 +2853,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The process answers */
+            /** @description The process answers; restart it when it does not */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2117,7 +2874,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Requests can be served: the database answers */
+            /** @description Requests can be served: the process is not about to end, and the database answers */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2171,7 +2928,13 @@ export interface operations {
     createUser: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -2185,6 +2948,10 @@ export interface operations {
             201: {
                 headers: {
                     Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
@@ -2192,23 +2959,29 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             406: components["responses"]["NotAcceptable"];
-            /** @description `subject-taken`: Subject taken */
+            /**
+             * @description `subject-taken`: Subject taken
+             *
+             *     `idempotency-key-in-flight`: Request with this key is still running
+             */
             409: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["SubjectTakenProblem"];
+                    "application/problem+json": components["schemas"]["SubjectTakenProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
                 };
             };
+            410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["ValidationFailed"];
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2249,7 +3022,13 @@ export interface operations {
     patchUser: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description Id of the user. */
                 id: string;
@@ -2266,6 +3045,10 @@ export interface operations {
             /** @description Rename a user, change its roles, disable or enable it */
             200: {
                 headers: {
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
@@ -2273,15 +3056,31 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            /**
+             * @description `malformed-body`: Malformed request
+             *
+             *     `unknown-parameter`: Unknown query parameter
+             *
+             *     `idempotency-key-invalid`: Idempotency key invalid
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                };
+            };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
-            409: components["responses"]["WouldLockOut"];
+            409: components["responses"]["WouldLockOutOrIdempotencyKeyInFlight"];
+            410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["ValidationFailed"];
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2353,7 +3152,16 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["ValidationFailed"];
+            /** @description `validation-failed`: Validation failed */
+            422: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ValidationFailedProblem"];
+                };
+            };
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2394,7 +3202,13 @@ export interface operations {
     revokeApiKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description Id of the api-key. */
                 id: string;
@@ -2406,17 +3220,36 @@ export interface operations {
             /** @description It is revoked, now or before. */
             204: {
                 headers: {
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            400: components["responses"]["UnknownParameter"];
+            /**
+             * @description `unknown-parameter`: Unknown query parameter
+             *
+             *     `idempotency-key-invalid`: Idempotency key invalid
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                };
+            };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
-            409: components["responses"]["WouldLockOut"];
+            409: components["responses"]["WouldLockOutOrIdempotencyKeyInFlight"];
+            410: components["responses"]["AnswerErased"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2516,6 +3349,228 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listAuditEvents: {
+        parameters: {
+            query?: {
+                /** @description Log index of the last event that you have: `next` of the answer before. Without it from the beginning. */
+                after?: number;
+                /** @description The most events that the answer has. */
+                limit?: number;
+                /** @description Seconds to wait for an event when there is none yet. */
+                wait?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The feed: every sealed event of the tenant in the order of the log */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Feed"];
+                };
+            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLatestCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The latest checkpoint, a C2SP signed note */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getInclusionProof: {
+        parameters: {
+            query?: {
+                /** @description Log index; or give stream and version. */
+                index?: number;
+                /** @description Kind and id. */
+                stream?: string;
+                /** @description Version in the stream. */
+                version?: number;
+                /** @description Size of a checkpoint; without it the latest one. */
+                size?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Proof that an event is in the log */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InclusionProof"];
+                };
+            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getConsistencyProof: {
+        parameters: {
+            query: {
+                /** @description Size of the checkpoint that you kept. */
+                from: number;
+                /** @description Size of a later one; without it the latest. */
+                to?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Proof that a later checkpoint contains all of an earlier one */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConsistencyProof"];
+                };
+            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    exportAuditLog: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole log up to the latest checkpoint, for offline verification */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getVerification: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The last verification's result */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Verification"];
+                };
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    startVerification: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Start a verification of the whole history of the tenant */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunningVerification"];
+                };
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listOrders: {
         parameters: {
             query?: {
@@ -2605,24 +3660,7 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
-            /**
-             * @description `malformed-body`: Malformed request
-             *
-             *     `unknown-parameter`: Unknown query parameter
-             *
-             *     `idempotency-key-missing`: Idempotency key missing
-             *
-             *     `idempotency-key-invalid`: Idempotency key invalid
-             */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
-                };
-            };
+            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
@@ -2704,20 +3742,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /**
-             * @description `invalid-parameter`: Invalid parameter
-             *
-             *     `unknown-parameter`: Unknown query parameter
-             */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
-                };
-            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
@@ -2792,6 +3817,8 @@ export interface operations {
             /**
              * @description `not-editable`: Not editable in this state
              *
+             *     `payment-in-progress`: Payment in progress
+             *
              *     `idempotency-key-in-flight`: Request with this key is still running
              */
             409: {
@@ -2801,7 +3828,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["NotEditableProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
+                    "application/problem+json": components["schemas"]["NotEditableProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
                 };
             };
             410: components["responses"]["AnswerErased"];
@@ -2817,20 +3844,7 @@ export interface operations {
             };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            /**
-             * @description `validation-failed`: Validation failed
-             *
-             *     `idempotency-key-reused`: Idempotency key reused
-             */
-            422: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
-                };
-            };
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             /** @description `precondition-required`: If-Match required */
             428: {
                 headers: {
@@ -2949,6 +3963,8 @@ export interface operations {
              *
              *     `guard-refused`: Refused by a guard
              *
+             *     `payment-in-progress`: Payment in progress
+             *
              *     `idempotency-key-in-flight`: Request with this key is still running
              */
             409: {
@@ -2958,7 +3974,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["AlreadyInStateProblem"] | components["schemas"]["GuardRefusedProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
+                    "application/problem+json": components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["AlreadyInStateProblem"] | components["schemas"]["GuardRefusedProblem"] | components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
                 };
             };
             410: components["responses"]["AnswerErased"];
@@ -3098,6 +4114,386 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    eraseCustomer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Ref of the customer. */
+                ref: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Erase a customer's personal data for good */
+            200: {
+                headers: {
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erasure"];
+                };
+            };
+            400: components["responses"]["UnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            /** @description `idempotency-key-in-flight`: Request with this key is still running */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["IdempotencyKeyInFlightProblem"];
+                };
+            };
+            410: components["responses"]["AnswerErased"];
+            422: components["responses"]["IdempotencyKeyReused"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    authorizePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AuthorizeBody"];
+            };
+        };
+        responses: {
+            /** @description Have an amount held for an order */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payment"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            401: components["responses"]["Unauthenticated"];
+            402: components["responses"]["PaymentDeclined"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            /**
+             * @description `payment-in-progress`: Payment in progress
+             *
+             *     `guard-refused`: Refused by a guard
+             *
+             *     `idempotency-key-in-flight`: Request with this key is still running
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["GuardRefusedProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
+                };
+            };
+            410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag; 304 when it is still the version. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The payment. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Read a payment with its refunds */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payment"];
+                };
+            };
+            /** @description The version is the one that If-None-Match names. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["UnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    capturePayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The payment. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CaptureBody"];
+            };
+        };
+        responses: {
+            /** @description Take what is held, or a part of it */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payment"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            401: components["responses"]["Unauthenticated"];
+            402: components["responses"]["PaymentDeclined"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["PaymentInProgressOrIllegalTransitionOrIdempotencyKeyInFlight"];
+            410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    voidPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The payment. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Let go of what is held */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payment"];
+                };
+            };
+            400: components["responses"]["UnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            401: components["responses"]["Unauthenticated"];
+            402: components["responses"]["PaymentDeclined"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["PaymentInProgressOrIllegalTransitionOrIdempotencyKeyInFlight"];
+            410: components["responses"]["AnswerErased"];
+            422: components["responses"]["IdempotencyKeyReused"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    refundPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The payment. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RefundBody"];
+            };
+        };
+        responses: {
+            /** @description Give back what was taken, or a part of it */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refund"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            401: components["responses"]["Unauthenticated"];
+            402: components["responses"]["PaymentDeclined"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            /**
+             * @description `payment-in-progress`: Payment in progress
+             *
+             *     `illegal-transition`: Illegal transition
+             *
+             *     `refund-exceeds-captured`: Refund exceeds what was captured
+             *
+             *     `idempotency-key-in-flight`: Request with this key is still running
+             */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["RefundExceedsCapturedProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
+                };
+            };
+            410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    receivePaymentEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Provider of the payment-webhook. */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    [key: string]: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description Where payment providers send their events */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookReceipt"];
+                };
+            };
+            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -23,7 +23,13 @@ export class FeedQuery {
   @Max(MAX_INDEX)
   after?: number;
 
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: MAX_FEED_PAGE, default: DEFAULT_FEED_PAGE })
+  @ApiPropertyOptional({
+    type: 'integer',
+    minimum: 1,
+    maximum: MAX_FEED_PAGE,
+    default: DEFAULT_FEED_PAGE,
+    description: 'The most events that the answer has.',
+  })
   @IsOptional()
   @Type(() => Number)
   @IsInt()
@@ -55,14 +61,14 @@ export class InclusionQuery {
   @Max(MAX_INDEX)
   index?: number;
 
-  @ApiPropertyOptional({ example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001' })
+  @ApiPropertyOptional({ example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001', description: 'Kind and id.' })
   @IsOptional()
   @Matches(/^[a-z][a-z0-9_-]{0,62}\/[A-Za-z0-9_-]{1,100}$/, {
     message: 'stream must be a kind and an id, as in order/…',
   })
   stream?: string;
 
-  @ApiPropertyOptional({ type: 'integer', minimum: 1 })
+  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'Version in the stream.' })
   @IsOptional()
   @Type(() => Number)
   @IsInt()

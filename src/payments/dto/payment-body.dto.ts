@@ -45,6 +45,7 @@ export class RefundBody {
   tax?: number | null;
 
   @ApiPropertyOptional({
+    type: 'string',
     example: 'one of two was broken',
     minLength: 1,
     maxLength: 500,
