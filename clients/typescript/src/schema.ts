@@ -4214,7 +4214,16 @@ export interface operations {
             };
             400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
             401: components["responses"]["Unauthenticated"];
-            402: components["responses"]["PaymentDeclined"];
+            /** @description `payment-declined`: Payment declined */
+            402: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["PaymentDeclinedProblem"];
+                };
+            };
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
