@@ -47,6 +47,7 @@ export class HealthController {
   @Get('live')
   @ApiOperation({ operationId: 'getLiveness', summary: 'The process answers; restart it when it does not' })
   @ApiOkResponse({ type: HealthDto })
+  @ApiProblems()
   live(): HealthDto {
     // Nothing else is looked at: a restart of this process brings no database back.
     return { status: 'ok' };

@@ -27,7 +27,7 @@ export class PaymentWebhooksController {
   @ApiParam({ name: 'provider', example: 'stripe' })
   @ApiBody({ schema: { type: 'object', additionalProperties: true, description: 'In the words of the provider.' } })
   @ApiOkResponse({ type: WebhookReceiptDto })
-  @ApiProblems('malformed-body', 'not-found', 'payload-too-large', 'unsupported-media-type')
+  @ApiProblems('malformed-body', 'invalid-parameter', 'not-found', 'payload-too-large', 'unsupported-media-type')
   async receive(
     @Param('provider') provider: string,
     @Query() _query: NoQuery,

@@ -60,9 +60,9 @@ export class KeyUsedForOlderPayment extends DomainError<'idempotency-key-reused'
   }
 }
 
-export class WebhookNotAccepted extends DomainError<'unauthenticated'> {
+export class WebhookNotAccepted extends DomainError<'invalid-parameter'> {
   constructor(detail: string) {
-    super('unauthenticated', detail);
+    super('invalid-parameter', detail, { errors: [{ parameter: 'signature', detail }] });
   }
 }
 

@@ -71,7 +71,8 @@ export class ApiClient {
       headers: response.headers,
       text,
     };
-    (await documentOf(this.baseUrl)).check(exchange);
+    // A preflight belongs to CORS, not to the API.
+    if (method !== 'OPTIONS') (await documentOf(this.baseUrl)).check(exchange);
     this.onExchange?.(exchange);
     const isJson = /[/+]json/.test(response.headers.get('content-type') ?? '');
     return {
@@ -90,6 +91,11 @@ function documentOf(baseUrl: string): Promise<DocumentCheck> {
   const known = documents.get(baseUrl) ?? readDocument(baseUrl);
   documents.set(baseUrl, known);
   return known;
+}
+
+/** For a service whose rate limits would count the request for its document. */
+export function knowDocument(baseUrl: string, document: OpenAPIObject): void {
+  documents.set(baseUrl, Promise.resolve(new DocumentCheck(document)));
 }
 
 async function readDocument(baseUrl: string): Promise<DocumentCheck> {

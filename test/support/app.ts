@@ -3,7 +3,8 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
 import { type DemoTenant, makeDemoTenants } from '../../src/identity/index.js';
-import { ApiClient } from './api-client.js';
+import { openApiDocument } from '../../src/openapi.js';
+import { ApiClient, knowDocument } from './api-client.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 
 export interface TestAppOptions {
@@ -47,6 +48,7 @@ export async function startTestApp({
     throw error;
   }
   const baseUrl = await app.getUrl();
+  if (env.RATE_LIMIT) knowDocument(baseUrl, openApiDocument(app));
   return {
     app,
     baseUrl,

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Pool } from 'pg';
 import { installKillPoints, type KillPoint } from '../../src/database/index.js';
 
@@ -15,6 +16,8 @@ export interface CrashPoint {
 export class CrashStage {
   private armed: { point: CrashPoint; crashed: () => void } | undefined;
   private seen = 0;
+  /** Which arming a request belongs to: the service's own work in the background must not die in its place. */
+  private readonly request = new AsyncLocalStorage<object>();
   private readonly hung: ((reason: Error) => void)[] = [];
 
   constructor(
@@ -49,7 +52,9 @@ export class CrashStage {
   }
 
   private async reached(point: KillPoint): Promise<void> {
-    if (!this.armed || point !== this.armed.point.point) return;
+    // The first point of a request; what it does from here on happens in the same asynchronous context.
+    if (this.armed && point === 'claim.before') this.request.enterWith(this.armed);
+    if (!this.armed || this.request.getStore() !== this.armed || point !== this.armed.point.point) return;
     this.seen += 1;
     if (this.seen < this.armed.point.occurrence) return;
     const { crashed } = this.armed;

@@ -65,7 +65,7 @@ export function step<Body = Payment>(
   body: Record<string, unknown> = {},
   headers: Record<string, string> = {},
 ): Promise<Answer<Body>> {
-  return client.post<Body>(`/v1/payments/${paymentId}/${what}`, body, headers);
+  return client.post<Body>(`/v1/payments/${paymentId}/${what}`, what === 'voids' ? undefined : body, headers);
 }
 
 /** An order with an authorized payment. */

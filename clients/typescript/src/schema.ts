@@ -2744,20 +2744,6 @@ export interface components {
                 "application/problem+json": components["schemas"]["WouldLockOutProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
             };
         };
-        /**
-         * @description `malformed-body`: Malformed request
-         *
-         *     `unknown-parameter`: Unknown query parameter
-         */
-        MalformedBodyOrUnknownParameter: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
-            };
-        };
         /** @description `idempotency-key-reused`: Idempotency key reused */
         IdempotencyKeyReused: {
             headers: {
@@ -2863,6 +2849,11 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            400: components["responses"]["UnknownParameter"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getReadiness: {
@@ -3146,7 +3137,20 @@ export interface operations {
                     "application/json": components["schemas"]["NewApiKey"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            /**
+             * @description `malformed-body`: Malformed request
+             *
+             *     `unknown-parameter`: Unknown query parameter
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
+                };
+            };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             406: components["responses"]["NotAcceptable"];
@@ -4498,7 +4502,22 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookReceipt"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameter"];
+            /**
+             * @description `malformed-body`: Malformed request
+             *
+             *     `invalid-parameter`: Invalid parameter
+             *
+             *     `unknown-parameter`: Unknown query parameter
+             */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
+                };
+            };
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
             413: components["responses"]["PayloadTooLarge"];
