@@ -3,6 +3,7 @@ import { AuditController } from './audit.controller.js';
 import { AuditModule } from './audit.module.js';
 import { FeedService } from './feed.service.js';
 import { CheckpointDirectory } from './log/checkpoint-directory.js';
+import { KnownEdges } from './log/known-edges.js';
 import { LogGrowth } from './log/log-growth.js';
 import { PoolCloser } from './log/pool-closer.js';
 import { OVERDUE_INTERVALS, Sealer } from './log/sealer.js';
@@ -73,7 +74,7 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
       provide: Sealer,
       inject: [PoolCloser, LogGrowth, SealerMetrics],
       useFactory: ({ pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
-        new Sealer({ pool, keys, origin, directory }, sealInterval, growth, metrics),
+        new Sealer({ pool, keys, origin, directory, edges: new KnownEdges() }, sealInterval, growth, metrics),
     });
   }
   return providers;

@@ -6,6 +6,7 @@ import { originOf } from '../../src/audit/format/checkpoint.js';
 import { type NoteVerifier, verifierOf } from '../../src/audit/format/signed-note.js';
 import { generateSigningKey } from '../../src/audit/format/signing-key.js';
 import { CheckpointDirectory } from '../../src/audit/log/checkpoint-directory.js';
+import { KnownEdges } from '../../src/audit/log/known-edges.js';
 import { publishCheckpoint, sealBatch, type SealingTools } from '../../src/audit/log/seal-batch.js';
 import { sealerPool } from '../../src/audit/log/sealer-pool.js';
 import { SigningKeys } from '../../src/audit/log/signing-keys.js';
@@ -38,7 +39,7 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
   const directory = new CheckpointDirectory(path);
   const pool = sealerPool(database.sealerUrl, { size: 4 });
   const keys = new SigningKeys({ pem });
-  const tools: SealingTools = { pool, keys, origin: ORIGIN, directory };
+  const tools: SealingTools = { pool, keys, origin: ORIGIN, directory, edges: new KnownEdges() };
   const asSuperuser = async <T>(work: (client: Client) => Promise<T>): Promise<T> => {
     const client = new Client({ connectionString: database.superuserUrl });
     await client.connect();

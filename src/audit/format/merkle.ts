@@ -69,6 +69,11 @@ export class CompactTree {
   root(): Buffer {
     return rootOfPeaks(this.peaks);
   }
+
+  /** One that grows apart from this one. */
+  copy(): CompactTree {
+    return new CompactTree(this.count, [...this.peaks]);
+  }
 }
 
 /** Joins subtrees that stand side by side, the smallest ones first. */

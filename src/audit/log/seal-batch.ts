@@ -4,6 +4,7 @@ import { eventHash, eventPreimage, genesisHash, leafHash, signatureMessage } fro
 import type { Subtree } from '../format/merkle.js';
 import { type SigningKey, signMessage } from '../format/signing-key.js';
 import type { CheckpointDirectory } from './checkpoint-directory.js';
+import type { KnownEdges } from './known-edges.js';
 import { LogStore, type NewLeaf, type PendingEvent } from './log-store.js';
 import { openLog, type OpenLog, SealRefused } from './open-log.js';
 import { inTransaction } from './sealer-pool.js';
@@ -17,6 +18,7 @@ export interface SealingTools {
   /** First part of every log's name. */
   origin: string;
   directory: CheckpointDirectory | null;
+  edges?: KnownEdges;
   /** Told of each step that has been done; tests kill the process there. */
   onStep?: (step: SealStep) => void | Promise<void>;
 }
@@ -33,21 +35,21 @@ export const BATCH_SIZE = 500;
  * @throws SealRefused when events or log are not as they were left
  */
 export async function sealBatch(tools: SealingTools, tenantId: number, batchSize = BATCH_SIZE): Promise<number | null> {
-  const { pool, keys, origin, directory, onStep } = tools;
+  const { pool, keys, origin, directory, edges, onStep } = tools;
   const sealed = await inTransaction(pool, async (client) => {
     const store = new LogStore(client, tenantId);
-    await store.create(originOf(origin, tenantId), keys.current.publicKey);
-    const name = await store.lock({ wait: false });
+    const name = await lockOrCreate(store, originOf(origin, tenantId), keys.current.publicKey);
     if (name === null) return null;
     if (name !== originOf(origin, tenantId))
       throw new SealRefused(`The log of tenant ${tenantId} is called ${name}; AUDIT_ORIGIN would change that`);
     await onStep?.('locked');
-    const log = await openLog(store, name, directory);
+    const log = await openLog(store, name, directory, edges);
     const pending = await store.pending(batchSize);
     if (pending.length === 0) return 0;
     const key = keyInForce(keys, log);
     await appendToLog(store, log, pending, key, onStep);
     await addCheckpoint(store, log, [key]);
+    edges?.remember(tenantId, log.tree);
     await onStep?.('checkpointed');
     return pending.length;
   });
@@ -56,18 +58,28 @@ export async function sealBatch(tools: SealingTools, tenantId: number, batchSize
 }
 
 /** Publishes the last checkpoint unless it is published already. Under the log's lock, so that none replaces a later one. */
-export async function publishCheckpoint({ pool, directory, onStep }: SealingTools, tenantId: number): Promise<void> {
+export async function publishCheckpoint(
+  { pool, directory, edges, onStep }: SealingTools,
+  tenantId: number,
+): Promise<void> {
   if (!directory) return;
   await inTransaction(pool, async (client) => {
     const store = new LogStore(client, tenantId);
     const name = await store.lock({ wait: true });
     if (name === null) return;
-    await openLog(store, name, directory);
+    await openLog(store, name, directory, edges);
     const last = await store.lastCheckpoint();
     if (!last || last.note === (await directory.read(tenantId))) return;
     await directory.publish(tenantId, last.note);
     await onStep?.('published');
   });
+}
+
+/** @returns the log's origin; null when another process holds it */
+async function lockOrCreate(store: LogStore, origin: string, publicKey: Buffer): Promise<string | null> {
+  const name = await store.lock({ wait: false });
+  if (name !== null || !(await store.create(origin, publicKey))) return name;
+  return store.lock({ wait: false });
 }
 
 /** Signs events and puts them into a log whose lock is held. */

@@ -22,6 +22,7 @@ export function sealerPool(url: string, { size = 2, isPatient = false } = {}): P
     lock_timeout: LOCK_TIMEOUT,
     options: '-c timezone=UTC',
     keepAlive: true,
+    pipeline: true,
     allowExitOnIdle: true,
     types: { getTypeParser },
   });
