@@ -32,18 +32,23 @@ export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown
     private readonly metrics: SealerMetrics,
   ) {}
 
-  /** After a crash between commit and publication the last checkpoint is still to be published. */
-  async onApplicationBootstrap(): Promise<void> {
-    for (const tenantId of await tenantsWithLogs(this.tools.pool)) {
-      await this.guarded(tenantId, () => publishCheckpoint(this.tools, tenantId));
-    }
-    this.schedule();
+  /** Beside the start: a service with many tenants is ready before it has looked at all of their logs. */
+  onApplicationBootstrap(): void {
+    this.goOn(this.publishAll());
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     this.isStopping = true;
     clearTimeout(this.timer);
     await this.running;
+  }
+
+  /** After a crash between commit and publication the last checkpoint is still to be published. */
+  private async publishAll(): Promise<void> {
+    for (const tenantId of await tenantsWithLogs(this.tools.pool)) {
+      if (this.isStopping) return;
+      await this.guarded(tenantId, () => publishCheckpoint(this.tools, tenantId));
+    }
   }
 
   /** Seals all that is queued now. */
@@ -89,13 +94,12 @@ export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown
     }
   }
 
-  private schedule(): void {
-    if (this.isStopping) return;
-    this.timer = setTimeout(() => {
-      this.running = this.sealAll()
-        .catch((error: Error) => this.logger.warn(`The queue of the audit log can't be read: ${error.message}`))
-        .finally(() => this.schedule());
-    }, this.interval);
+  private goOn(work: Promise<void>): void {
+    this.running = work
+      .catch((error: Error) => this.logger.warn(`The audit log can't be reached: ${error.message}`))
+      .finally(() => {
+        if (!this.isStopping) this.timer = setTimeout(() => this.goOn(this.sealAll()), this.interval);
+      });
   }
 }
 

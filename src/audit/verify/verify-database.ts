@@ -1,12 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Pool, PoolClient } from 'pg';
+import { CheckpointError } from '../format/checkpoint.js';
 import type { HashedEvent } from '../format/event-hash.js';
 import { CompactTree } from '../format/merkle.js';
-import { type NoteVerifier } from '../format/signed-note.js';
+import { NoteError, type NoteVerifier } from '../format/signed-note.js';
 import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
 import { LogStore } from '../log/log-store.js';
 import { inTransaction } from '../log/sealer-pool.js';
-import { isStored, STORED_LEVELS, TreeReader } from '../log/tree-reader.js';
+import { BrokenTreeError, isStored, STORED_LEVELS, TreeReader } from '../log/tree-reader.js';
 import { type Fault, FaultFound, type VerificationResult } from './fault.js';
 import { KeyChain } from './key-chain.js';
 import { LogVerifier, readUnverified } from './log-verifier.js';
@@ -106,18 +107,19 @@ class DatabaseVerification {
       return verifier.result(fault, unsealed);
     } catch (error) {
       if (error instanceof FaultFound) return verifier.result(error.fault, unsealed);
-      throw error;
+      if (error instanceof BrokenTreeError) return verifier.result({ code: 'GAP', detail: error.message }, unsealed);
+      if (!(error instanceof NoteError || error instanceof CheckpointError)) throw error;
+      const detail = `a checkpoint can't be read: ${error.message}`;
+      return verifier.result({ code: 'BAD_SIGNATURE', detail }, unsealed);
     }
   }
 
   private async begin(origin: string): Promise<LogVerifier> {
-    const { trusted, checkSignatures, since } = this.trust;
-    const from = since?.size ?? 0;
-    const keys = (await this.store.keys()).findLast(({ validFrom }) => validFrom <= from);
+    const { trusted, checkSignatures } = this.trust;
+    const tree = await this.verifiedTree();
+    const keys = (await this.store.keys()).findLast(({ validFrom }) => validFrom <= tree.size);
     const anyKey = trusted[0]?.rawPublicKey ?? Buffer.alloc(32);
     const chain = new KeyChain(origin, keys?.publicKey ?? anyKey, keys?.validFrom ?? 0);
-    const peaks = await new TreeReader(this.store).peaks(from);
-    const tree = new CompactTree(from, peaks);
     return new LogVerifier({
       tenantId: this.tenantId,
       keys: chain,
@@ -130,18 +132,26 @@ class DatabaseVerification {
     });
   }
 
+  /** What was verified earlier, if it is there still as it was; else nothing, so that all is read to find what is wrong. */
+  private async verifiedTree(): Promise<CompactTree> {
+    const { since } = this.trust;
+    if (!since || since.size > (await this.store.size())) return new CompactTree();
+    try {
+      const tree = new CompactTree(since.size, await new TreeReader(this.store).peaks(since.size));
+      return tree.root().equals(since.root) ? tree : new CompactTree();
+    } catch (error) {
+      if (error instanceof BrokenTreeError) return new CompactTree();
+      throw error;
+    }
+  }
+
   /** The last one in the database, the published one, and those that were given. */
   private async expectCheckpoints(verifier: LogVerifier): Promise<void> {
-    const { since, directory, checkpoints = [] } = this.trust;
+    const { directory, checkpoints = [] } = this.trust;
     const last = await this.store.lastCheckpoint();
     const published = await directory?.read(this.tenantId);
     const kept = [...checkpoints, ...(published && published !== last?.note ? [published] : [])];
     const reader = new TreeReader(this.store);
-    if (since && !(await reader.root(since.size)).equals(since.root))
-      throw new FaultFound({
-        code: 'INCONSISTENT',
-        detail: `the first ${since.size} leaves changed since they were verified`,
-      });
     for (const note of kept) {
       const { size, root } = readUnverified(note);
       if (size >= verifier.size) verifier.expect(note, false);
@@ -156,14 +166,15 @@ class DatabaseVerification {
 
   private async readLeaves(verifier: LogVerifier): Promise<void> {
     const total = await this.store.size();
+    const isWhole = verifier.size === 0;
     await this.client.query({
       text: `
         DECLARE audit_leaves NO SCROLL CURSOR FOR
         SELECT l.leaf_index AS index, l.stream, l.version, l.signature, l.leaf_hash AS "leafHash", ${EVENT},
-               ${this.trust.since ? 'b.event_hash' : 'NULL::bytea'} AS "beforeHash"
+               ${isWhole ? 'NULL::bytea' : 'b.event_hash'} AS "beforeHash"
         FROM audit.leaves l
         LEFT JOIN audit.events e ON e.tenant_id = l.tenant_id AND e.stream = l.stream AND e.version = l.version
-        ${this.trust.since ? 'LEFT JOIN audit.events b ON b.tenant_id = l.tenant_id AND b.stream = l.stream AND b.version = l.version - 1' : ''}
+        ${isWhole ? '' : 'LEFT JOIN audit.events b ON b.tenant_id = l.tenant_id AND b.stream = l.stream AND b.version = l.version - 1'}
         WHERE l.tenant_id = ${this.tenantId} AND l.leaf_index >= ${verifier.size} ORDER BY l.leaf_index`,
     });
     for (;;) {

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { type Command } from 'commander';
-import { parseVerifierKey, type VerificationResult, verifyExport } from '../../audit/index.js';
+import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/index.js';
 import { Progress } from '../demo/progress.js';
 import { allTenants, readTenant, verifierFor, withAuditTools } from './audit-tools.js';
 
@@ -45,6 +45,7 @@ export function addVerifyCommand(audit: Command): void {
 async function verify(options: VerifyOptions): Promise<number> {
   const trusted = options.vkey.map(parseVerifierKey);
   const checkpoints = await Promise.all(options.checkpoint.map((file) => readFile(file, 'utf8')));
+  for (const note of checkpoints) readUnverified(note);
   const { signatures: checkSignatures } = options;
   if (options.export === undefined) return verifyInDatabase(options, { trusted, checkpoints, checkSignatures });
 

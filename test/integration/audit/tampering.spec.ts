@@ -270,6 +270,11 @@ describe('tampering as a superuser with the triggers off', () => {
     ],
     ['deletes an order and keeps its events', `DELETE FROM waybill.orders WHERE tenant_id = 1`, 'STATE_DRIFT'],
     [
+      'writes nonsense into a stored checkpoint',
+      `UPDATE audit.checkpoints SET note = 'nothing' WHERE tenant_id = 1`,
+      'BAD_SIGNATURE',
+    ],
+    [
       'drops the triggers that write events',
       'DROP TRIGGER orders_50_event_insert ON waybill.orders; DROP TRIGGER orders_50_event_update ON waybill.orders; DROP TRIGGER orders_50_event_erasure ON waybill.orders',
       'STATE_DRIFT',
