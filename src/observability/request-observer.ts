@@ -65,7 +65,9 @@ export function observeRequests(fastify: FastifyInstance, { log, metrics, tracin
     const idempotency = idempotencyOutcome({ hasKey, replayed, status, problem });
     metrics.end({ method, route, status, seconds: elapsedTime / 1000, idempotency, problem, transition });
     span?.end({ method, route, status });
-    requestLog[PROBES.has(route) ? 'debug' : 'info'](
+    // A flood of wrong keys must fill no log; the metrics count it.
+    const isTurnedAway = !principal && (status === 401 || status === 429);
+    requestLog[PROBES.has(route) || isTurnedAway ? 'debug' : 'info'](
       {
         event: 'request',
         requestId: context.requestId,

@@ -75,7 +75,7 @@ suite('the API page in a browser', () => {
       .fill(service.keys.operator ?? '');
     await picture('2-authorize');
     await page.locator('.auth-btn-wrapper .authorize').first().click();
-    await page.locator('.btn-done').click();
+    await page.locator('.btn-done').first().click();
     expect(await page.locator('.btn.authorize.locked').count()).toBe(1);
   });
 

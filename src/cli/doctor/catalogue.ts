@@ -23,7 +23,7 @@ export interface Catalogue {
   connectsPublic: boolean;
 }
 
-const SCHEMAS = `('waybill', 'audit')`;
+const SCHEMAS = `('waybill', 'audit', 'payment_inbox', 'simulated_provider')`;
 
 const QUERIES: Record<keyof Omit<Catalogue, 'connectsPublic'>, string> = {
   relations: `

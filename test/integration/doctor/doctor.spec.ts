@@ -164,7 +164,7 @@ describe('waybill doctor', () => {
       `
       DO $$ DECLARE made record; BEGIN
         FOR made IN SELECT tgname, tgrelid::regclass AS t FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
-                    JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname IN ('waybill', 'audit') AND NOT tgisinternal
+                    JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname IN ('waybill', 'audit', 'payment_inbox', 'simulated_provider') AND NOT tgisinternal
         LOOP EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I; DROP TRIGGER %2$I ON %1$s', made.t, made.tgname); END LOOP;
       END $$`,
     );
@@ -172,7 +172,7 @@ describe('waybill doctor', () => {
       postgres.superuserUrl,
       `
       SELECT count(*)::int AS n FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid JOIN pg_namespace n ON n.oid = relnamespace
-      WHERE nspname IN ('waybill', 'audit') AND NOT tgisinternal`,
+      WHERE nspname IN ('waybill', 'audit', 'payment_inbox', 'simulated_provider') AND NOT tgisinternal`,
     );
     const missing = faultsIn(await examineDatabase(config, addresses)).filter((line) => line.endsWith('is missing'));
     expect(missing).toHaveLength(before[0]?.n ?? 0);

@@ -95,7 +95,9 @@ describe('ten thousand wrong keys a minute from the address of a good client', (
       const best = measured.at(-1);
       expect(best?.latency).toBeLessThanOrEqual(TOLERATED);
       expect(best?.throughput).toBeLessThanOrEqual(TOLERATED);
-      expect(service.output().slice(logged)).toBe('');
+      const lines = service.output().slice(logged).split('\n').filter(Boolean);
+      // The good client's requests are logged as ever; of the flood there is nothing.
+      expect(lines.filter((line) => !line.includes('"status":200'))).toEqual([]);
     },
     PATIENCE_MS,
   );
