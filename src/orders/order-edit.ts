@@ -57,6 +57,31 @@ export function editablePart({ metadata, contacts, lines, shipping }: OrderDetai
   };
 }
 
+const ADDRESS = ['name', 'line1', 'line2', 'city', 'region', 'postalCode', 'country'];
+const MEMBERS: Partial<Record<EditableField, readonly string[]>> = {
+  customer: ['name', 'email', 'phone'],
+  shippingAddress: ADDRESS,
+  billingAddress: ADDRESS,
+};
+
+/**
+ * Members that a patch takes away and that there are none of. Any other unknown member shows in what the patch results
+ * in; one that is null leaves no trace there.
+ *
+ * @returns their paths
+ */
+export function unknownRemovals(patch: object): string[][] {
+  return Object.entries(patch).flatMap(([field, value]: [string, unknown]) => {
+    const known = WHILE_PENDING.find((name) => name === field);
+    if (!known) return value === null ? [[field]] : [];
+    const members = MEMBERS[known];
+    if (!members || typeof value !== 'object' || value === null) return [];
+    return Object.entries(value)
+      .filter(([name, member]) => member === null && !members.includes(name))
+      .map(([name]) => [field, name]);
+  });
+}
+
 /** The fields in which two editions differ as JSON. */
 export function changedFields(before: EditableOrder, after: EditableOrder): EditableField[] {
   return WHILE_PENDING.filter((field) => canonicalJson(before[field] ?? null) !== canonicalJson(after[field] ?? null));

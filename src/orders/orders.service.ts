@@ -15,7 +15,14 @@ import type { TenantTransaction } from '../database/index.js';
 import { type PossibleTransition, type TransitionChange, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
 import type { Contact, ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
-import { changedFields, editableIn, editablePart, type EditableOrder, isContact } from './order-edit.js';
+import {
+  changedFields,
+  editableIn,
+  editablePart,
+  type EditableOrder,
+  isContact,
+  unknownRemovals,
+} from './order-edit.js';
 import { InvalidOrder, NotEditable, OrderNotFound, TotalMismatch, VersionNotFound } from './orders.errors.js';
 import { type Contacts, type NewLine, type OrderChanges, OrdersRepository } from './orders.repository.js';
 
@@ -86,6 +93,11 @@ export class OrdersService {
   async patch(tx: TenantTransaction, id: string, patch: object, expectedVersion: number | null): Promise<OrderDetails> {
     const order = await this.orders.lock(tx, id, expectedVersion);
     if (!order) throw new OrderNotFound();
+    const unknown = unknownRemovals(patch).map((path) => ({
+      pointer: toJsonPointer(path),
+      detail: `${path.at(-1)} is not known here`,
+    }));
+    if (unknown.length > 0) throw new InvalidOrder(unknown);
     const before = editablePart(order);
     const after = await this.checkEdited(mergePatch(before, patch));
     const fields = changedFields(before, after);
