@@ -1,4 +1,4 @@
-import { canonicalJson } from '../common/index.js';
+import { canonicalJson, isJsonObject } from '../common/index.js';
 import type { Contact, ContactField, OrderDetails } from './order.entity.js';
 
 /** The part of an order that a merge-patch is applied to, in the words of the API. */
@@ -70,12 +70,13 @@ const MEMBERS: Partial<Record<EditableField, readonly string[]>> = {
  *
  * @returns their paths
  */
-export function unknownRemovals(patch: object): string[][] {
+export function unknownRemovals(patch: unknown): string[][] {
+  if (!isJsonObject(patch)) return [];
   return Object.entries(patch).flatMap(([field, value]: [string, unknown]) => {
     const known = WHILE_PENDING.find((name) => name === field);
     if (!known) return value === null ? [[field]] : [];
     const members = MEMBERS[known];
-    if (!members || typeof value !== 'object' || value === null) return [];
+    if (!members || !isJsonObject(value)) return [];
     return Object.entries(value)
       .filter(([name, member]) => member === null && !members.includes(name))
       .map(([name]) => [field, name]);

@@ -148,7 +148,7 @@ export class OrdersController {
     @Param('id', UuidParamPipe) id: string,
     @Query() _query: NoQuery,
     @Headers('if-match') ifMatch: string | undefined,
-    @Body() patch: object,
+    @Body() patch: unknown,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<OrderDto> {
     if (ifMatch === undefined) throw new PreconditionRequired();

@@ -90,7 +90,12 @@ export class OrdersService {
    * @param expectedVersion null takes whatever version there is
    * @returns the order; the same version when the patch changes nothing
    */
-  async patch(tx: TenantTransaction, id: string, patch: object, expectedVersion: number | null): Promise<OrderDetails> {
+  async patch(
+    tx: TenantTransaction,
+    id: string,
+    patch: unknown,
+    expectedVersion: number | null,
+  ): Promise<OrderDetails> {
     const order = await this.orders.lock(tx, id, expectedVersion);
     if (!order) throw new OrderNotFound();
     const unknown = unknownRemovals(patch).map((path) => ({
