@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuOf } from '../world/processes.js';
 import { driveSql } from './sql-substitute.js';
 import type { Sample } from './sample.js';
@@ -16,6 +17,8 @@ export interface SqlLoad {
   seconds: number;
   postgres: number;
 }
+
+const BACKENDS_END_MS = 200;
 
 /** Drives SQL with pgbench, prepared, on two threads; with a substitute in this process where there is none. */
 export async function drivePgbench(load: SqlLoad): Promise<Sample> {
@@ -51,6 +54,8 @@ async function run(pgbench: string, script: string, { url, clients, seconds, pos
     // Its own CPU can only be read while it lives; the last reading misses less than a tenth of a second.
     const watch = setInterval(() => (load = Math.max(load, cpuOf([child.pid ?? 0]))), 50);
   });
+  // Backends must have ended and been waited for, or their CPU is found nowhere.
+  await sleep(BACKENDS_END_MS);
   const find = (pattern: RegExp): number => Number(pattern.exec(output)?.[1] ?? Number.NaN);
   const failed = find(/number of failed transactions: (\d+)/);
   if (failed > 0) throw new Error(`pgbench: ${failed} transactions failed`);

@@ -56,9 +56,11 @@ function table(entries: [CallFrame, number][], show: (share: number) => string):
       .slice(0, SHOWN)
       .map(([label, value]) => `  ${show(value / total).padStart(10)}  ${label}`);
   };
-  return [...grouped(packageOf), '', ...grouped((frame) => `${frame.functionName || '(anonymous)'}  ${placeOf(frame)}`)].join(
-    '\n',
-  );
+  return [
+    ...grouped(packageOf),
+    '',
+    ...grouped((frame) => `${frame.functionName || '(anonymous)'}  ${placeOf(frame)}`),
+  ].join('\n');
 }
 
 function packageOf({ url, functionName }: CallFrame): string {
