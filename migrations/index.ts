@@ -5,13 +5,10 @@ import { ExternalCalls1764460806100 } from './1764460806100-external-calls.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Identity1764460805000 } from './1764460805000-identity.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
-<<<<<<< HEAD
 import { StateAndErasure1764460807100 } from './1764460807100-state-and-erasure.js';
 import { Payments1764460808000 } from './1764460808000-payments.js';
 import { SimulatedProvider1764460808001 } from './1764460808001-simulated-provider.js';
-=======
 import { Speed1764460809000 } from './1764460809000-speed.js';
->>>>>>> 6bed768 (The write path plans its statements once, and refuses what a refused key began)
 import { Workflow1764460802000 } from './1764460802000-workflow.js';
 
 /** Every migration of Waybill. TypeORM runs them in the order of their timestamps. */
@@ -22,13 +19,10 @@ export const migrations = [
   Orders1764460804000,
   Identity1764460805000,
   Idempotency1764460806000,
-<<<<<<< HEAD
   ExternalCalls1764460806100,
   AuditLog1764460807000,
   StateAndErasure1764460807100,
   Payments1764460808000,
   SimulatedProvider1764460808001,
-=======
   Speed1764460809000,
->>>>>>> 6bed768 (The write path plans its statements once, and refuses what a refused key began)
 ];
