@@ -1,10 +1,14 @@
 import { Client } from 'pg';
-import type { BenchDatabase } from '../world/server.js';
+import type { GenerateTarget } from './orders.js';
 
 const BATCH = 100_000;
 
 /** Finished idempotency keys of the last days, with short answers: what matters is how many there are. */
-export async function generateKeys(database: BenchDatabase, count: number, say: (text: string) => void): Promise<void> {
+export async function generateKeys(
+  database: GenerateTarget,
+  count: number,
+  say: (text: string) => void,
+): Promise<void> {
   const client = new Client({ connectionString: database.superuserUrl });
   await client.connect();
   try {

@@ -1,5 +1,9 @@
 import { Client } from 'pg';
-import type { BenchDatabase } from '../world/server.js';
+/** Where to generate: a migrated database with the demo tenants, and the user who is to have done it. */
+export interface GenerateTarget {
+  superuserUrl: string;
+  operator: string;
+}
 
 export interface GeneratedOrders {
   /** Numbers of the first and of the last order. */
@@ -19,7 +23,7 @@ const CONNECTIONS = 2;
  * database's own functions, so that they verify. An order in three is confirmed, with a second event.
  */
 export async function generateOrders(
-  database: BenchDatabase,
+  database: GenerateTarget,
   { from, to, mixed }: GeneratedOrders,
   say: (text: string) => void,
 ): Promise<void> {
