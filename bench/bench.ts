@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { discardEmbedded } from '../src/database/embedded/index.js';
+import { compareBuilds } from './against.js';
 import { measures } from './measures/index.js';
 import type { Bench } from './measures/measure.js';
 import { HELP, readOptions } from './options.js';
@@ -39,7 +40,11 @@ export async function runBench(args: string[]): Promise<number> {
     if (options.soak > 0) return await soak(bench);
     const chosen = measures.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
     const rows: Row[] = [];
-    for (const measure of chosen) {
+    if (options.against) {
+      progress.begin('this build and another');
+      rows.push(...(await compareBuilds(bench)));
+    }
+    for (const measure of options.against ? [] : chosen) {
       progress.begin(measure.name);
       rows.push(...(await measure.run(bench)));
     }

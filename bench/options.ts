@@ -17,6 +17,10 @@ export interface BenchOptions {
   orders: number;
   /** Old idempotency keys of the large database. */
   keys: number;
+  /** Events that the verification is measured on. */
+  events: number;
+  /** Folder of another checkout, built, whose service is measured beside this one's; empty for none. */
+  against: string;
   /** Seconds of the soak; 0 runs the measures instead. */
   soak: number;
   /** Throws the kept large databases away first. */
@@ -37,6 +41,8 @@ bench/results/<time>.json and .svg, and latest.json and .svg.
   --clients N       pgbench clients (8)
   --orders N        orders in the large database (1000000); made in minutes, kept for the next run
   --keys N          old idempotency keys in the large database (5000000)
+  --events N        events in the log that is verified (200000)
+  --against DIR     instead of all that: creates, steps, reads and lists of this build beside those of the build in DIR
   --fresh           throws the kept large databases away first
   --soak N          instead of all that: N seconds at 80 % of what the service can do
   --help            this text
@@ -59,6 +65,8 @@ export function readOptions(args: string[]): BenchOptions {
       clients: { type: 'string', default: '8' },
       orders: { type: 'string' },
       keys: { type: 'string' },
+      events: { type: 'string' },
+      against: { type: 'string', default: '' },
       soak: { type: 'string', default: '0' },
       fresh: { type: 'boolean', default: false },
     },
@@ -75,6 +83,8 @@ export function readOptions(args: string[]): BenchOptions {
     pgbenchClients: number('clients', values.clients),
     orders: number('orders', values.orders ?? (quick ? '2000' : '1000000')),
     keys: number('keys', values.keys ?? (quick ? '10000' : '5000000')),
+    events: number('events', values.events ?? (quick ? '1000' : '200000')),
+    against: values.against,
     soak: number('soak', values.soak),
     fresh: values.fresh,
   };

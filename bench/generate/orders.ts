@@ -11,6 +11,8 @@ export interface GeneratedOrders {
   to: number;
   /** Whether some of the orders are moved on to `confirmed`, so that states are mixed. */
   mixed: boolean;
+  /** Whether the events are queued for sealing, as the trigger would have done. */
+  queued?: boolean;
 }
 
 const BATCH = 10_000;
@@ -24,7 +26,7 @@ const CONNECTIONS = 2;
  */
 export async function generateOrders(
   database: GenerateTarget,
-  { from, to, mixed }: GeneratedOrders,
+  { from, to, mixed, queued = false }: GeneratedOrders,
   say: (text: string) => void,
 ): Promise<void> {
   let next = from;
@@ -38,7 +40,8 @@ export async function generateOrders(
         const last = Math.min(to, next - 1);
         await client.query('BEGIN');
         await client.query(`SELECT waybill.set_context(1, $1, '{operator}', 'generated')`, [database.operator]);
-        for (const statement of statements(mixed)) await client.query(statement, [first, last, database.operator]);
+        for (const statement of statements(mixed, queued))
+          await client.query(statement, [first, last, database.operator]);
         await client.query('COMMIT');
         say(`generating orders: ${last.toLocaleString('en-US')} of ${to.toLocaleString('en-US')}`);
       }
@@ -70,7 +73,7 @@ const LINES = `(VALUES (1, 'TEA-1', 'Green tea', 2, 1299, 0, 190000, 494, 3092),
   (2, 'CUP-7', 'Cup with a handle', 4, 850, 400, 190000, 570, 3570), (3, 'BOOK-3', 'All about tea', 1, 2400, 0, 70000, 168, 2568))
   AS l(no, sku, name, quantity, price, discount, rate, tax, total)`;
 
-function statements(mixed: boolean): string[] {
+function statements(mixed: boolean, queued: boolean): string[] {
   const written = [
     `INSERT INTO waybill.orders (tenant_id, id, number, channel, external_ref, customer_ref, status, version, currency,
        subtotal, discount, tax, shipping, total, metadata, placed_at, updated_at)
@@ -89,6 +92,11 @@ function statements(mixed: boolean): string[] {
      SELECT 1, g.id, 1, 'pending', $3, ${PLACED}, 'generated' FROM ${ORDERS}`,
     events('created', 1, `audit.genesis_hash(1, 'order/' || g.id)`, 'NULL::jsonb'),
   ];
+  if (queued) {
+    written.push(`INSERT INTO audit.queue (tenant_id, stream, version, occurred_us)
+      SELECT 1, e.stream, e.version, e.occurred_us FROM ${ORDERS}
+      JOIN audit.events e ON e.tenant_id = 1 AND e.stream = 'order/' || g.id WHERE $3::uuid IS NOT NULL`);
+  }
   if (!mixed) return written;
   return [
     ...written,

@@ -7,8 +7,10 @@ import type { Measure } from './measure.js';
 import { processes } from './processes.js';
 import { read } from './read.js';
 import { replay } from './replay.js';
+import { sealing } from './sealing.js';
 import { start } from './start.js';
 import { transition } from './transition.js';
+import { verification } from './verification.js';
 
 /** In the order of the table. */
 export const measures: readonly Measure[] = [
@@ -21,5 +23,7 @@ export const measures: readonly Measure[] = [
   processes,
   listScale,
   claimScale,
+  sealing,
+  verification,
   start,
 ];
