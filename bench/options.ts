@@ -33,7 +33,7 @@ Measures the service against PostgreSQL itself, side by side in one run, and pri
 bench/results/<time>.json and .svg, and latest.json and .svg.
 
   --only a,b        only these measures: MEASURES
-  --quick           under two minutes: checks that everything works; its figures mean nothing
+  --quick           short turns and small data: checks that everything works; its figures mean nothing
   --rounds N        turns of each side (3)
   --seconds N       length of a turn (10)
   --warm N          length of the first turn of each side, which isn't counted (5)

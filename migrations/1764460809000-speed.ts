@@ -151,7 +151,7 @@ $$;
 COMMENT ON FUNCTION waybill.require_key IS 'Refuses where waybill.claim_key has refused the key of this transaction.';
 GRANT EXECUTE ON FUNCTION waybill.require_key TO waybill_app, waybill_sealer, waybill_audit`;
 
-/** The write path with less work in PostgreSQL and the same rules; what each part saves is in docs/performance.md. */
+/** The write path with less work in PostgreSQL and the same rules. */
 export class Speed1764460809000 implements MigrationInterface {
   async up(db: QueryRunner): Promise<void> {
     await db.query(REFUSING);

@@ -6,7 +6,7 @@ const pool = Buffer.allocUnsafeSlow(POOL_BYTES);
 let used = POOL_BYTES;
 
 /**
- * Random bytes from the system's generator, drawn many at a time: each call of it costs as much as thousands of bytes do.
+ * Random bytes from the system's generator, drawn many at a time, which saves calls of it.
  * A byte is given out once. At most 1024 at a time.
  */
 export function randomBytesFromPool(length: number): Buffer {

@@ -3,8 +3,7 @@ import type { PoolClient } from 'pg';
 
 /**
  * Lets statements that are sent now leave in one packet with those that follow before the process turns to something
- * else. pg writes every statement by itself: a system call for us and a wake-up for PostgreSQL each, which together cost
- * about as much as a short statement does.
+ * else. pg writes every statement by itself: a system call for us and a wake-up for PostgreSQL each.
  */
 export function holdWrites(client: PoolClient): void {
   const stream = streamOf(client);
