@@ -845,7 +845,11 @@ FUNCTION audit.record_change OWNER waybill_audit
     v_prev_body text;
     v_body text;
   BEGIN
-    EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
+    IF TG_ARGV[1] = 'waybill.order_snapshot' THEN
+      v_snapshot := waybill.order_snapshot(NEW.tenant_id, NEW.id);
+    ELSE
+      EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
+    END IF;
     IF TG_OP = 'INSERT' THEN
       v_prev_hash := audit.genesis_hash(NEW.tenant_id, v_stream);
     ELSE
@@ -855,9 +859,14 @@ FUNCTION audit.record_change OWNER waybill_audit
       v_type := coalesce(TG_ARGV[4], TG_ARGV[0] || '.updated');
       IF NEW.status <> OLD.status THEN
         v_type := TG_ARGV[0] || '.' || NEW.status;
-        EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
+        IF TG_ARGV[2] = 'waybill.order_status_history' THEN
+          SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
+          WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+        ELSE
+          EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
                        TG_ARGV[2], TG_ARGV[3])
         INTO STRICT v_reason USING NEW.tenant_id, NEW.id;
+        END IF;
       END IF;
     END IF;
     v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,
@@ -1153,6 +1162,13 @@ FUNCTION waybill.begin_history OWNER waybill_owner
    SET search_path TO 'pg_catalog', 'pg_temp'
   AS $function$
   BEGIN
+    -- A statement that names its table is planned once a session; EXECUTE plans at every call.
+    IF TG_ARGV[0] = 'waybill.order_status_history' THEN
+      INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, to_status, changed_by, changed_at, request_id)
+      VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+              nullif(current_setting('waybill.request_id', true), ''));
+      RETURN NULL;
+    END IF;
     EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, to_status, changed_by, changed_at, request_id)
                     VALUES ($1, $2, 1, $3, $4, $5, $6)', TG_ARGV[0], TG_ARGV[1])
     USING NEW.tenant_id, NEW.id, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
@@ -1347,13 +1363,13 @@ FUNCTION waybill.claim_key OWNER waybill_owner
       SELECT k.* INTO v_key FROM waybill.idempotency_keys k WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key;
       IF NOT FOUND THEN
         CONTINUE WHEN v_locked; -- swept between the two statements
-        outcome := 'in_flight';
+        outcome := waybill.refuse_writes('in_flight');
         RETURN;
       END IF;
 
       IF v_key.expires_at <= v_now THEN
         IF NOT v_locked THEN
-          outcome := 'in_flight';
+          outcome := waybill.refuse_writes('in_flight');
           RETURN;
         END IF;
         UPDATE waybill.idempotency_keys k
@@ -1367,14 +1383,14 @@ FUNCTION waybill.claim_key OWNER waybill_owner
       END IF;
 
       IF v_key.request_hash <> p_hash THEN
-        outcome := 'reused';
+        outcome := waybill.refuse_writes('reused');
         RETURN;
       END IF;
 
       IF v_key.status = 'processing' THEN
         -- Whoever has a lease may be away on a call, so only a caller who brings a lease may take over from it.
         IF NOT v_locked OR v_key.lease_until > v_now OR (v_key.lease_token IS NOT NULL AND p_lease_token IS NULL) THEN
-          outcome := 'in_flight';
+          outcome := waybill.refuse_writes('in_flight');
           retry_after := greatest(1, ceil(extract(epoch FROM v_key.lease_until - v_now)));
           RETURN;
         END IF;
@@ -1387,7 +1403,7 @@ FUNCTION waybill.claim_key OWNER waybill_owner
         RETURN;
       END IF;
 
-      outcome := CASE WHEN v_key.response_body IS NULL THEN 'erased' ELSE 'replay' END;
+      outcome := waybill.refuse_writes(CASE WHEN v_key.response_body IS NULL THEN 'erased' ELSE 'replay' END);
       claimed_at := v_key.created_at;
       answer_status := v_key.response_status;
       answer_headers := v_key.response_headers;
@@ -1643,6 +1659,13 @@ FUNCTION waybill.guard_update OWNER waybill_owner
 
     -- The history is written here and not after the row, because only here the reason is at hand: it is an argument
     -- that the row doesn't keep.
+    IF TG_ARGV[1] = 'waybill.order_status_history' THEN
+      INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+      SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
+             NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+      FROM waybill.order_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id;
+      RETURN NEW;
+    END IF;
     EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
                     SELECT $1, $2, max(h.seq) + 1, $3, $4, $5, $6, $7, $8 FROM %1$s h WHERE h.tenant_id = $1 AND h.%2$I = $2',
                    TG_ARGV[1], TG_ARGV[2])
@@ -1697,6 +1720,7 @@ FUNCTION waybill.lock_order OWNER waybill_owner
   DECLARE
     v_order waybill.orders;
   BEGIN
+    PERFORM waybill.require_key();
     SELECT o.* INTO v_order FROM waybill.orders o WHERE o.tenant_id = p_tenant AND o.id = p_id FOR NO KEY UPDATE;
     IF v_order.version <> p_expected_version THEN
       RAISE EXCEPTION 'order % is at version %, not %', p_id, v_order.version, p_expected_version
@@ -1799,7 +1823,16 @@ FUNCTION waybill.order_adds_up OWNER waybill_owner
    SECURITY DEFINER
    SET search_path TO 'pg_catalog', 'pg_temp'
   AS $function$
+  DECLARE
+    v_lines record;
   BEGIN
+    SELECT sum(l.quantity * l.unit_price) AS subtotal, sum(l.discount) AS discount, sum(l.tax) AS tax, sum(l.total) AS total
+    INTO v_lines FROM waybill.order_lines l WHERE l.tenant_id = NEW.tenant_id AND l.order_id = NEW.id;
+    -- The row is at hand. Only when it doesn't add up is it read again: a later trigger may have changed it.
+    IF v_lines.total = NEW.total - NEW.shipping AND v_lines.subtotal = NEW.subtotal AND v_lines.discount = NEW.discount
+       AND v_lines.tax = NEW.tax THEN
+      RETURN NULL;
+    END IF;
     PERFORM waybill.check_order_amounts(NEW.tenant_id, NEW.id);
     RETURN NULL;
   END
@@ -2086,6 +2119,18 @@ FUNCTION waybill.refuse_while_paying OWNER waybill_owner
   END
   $function$
 
+FUNCTION waybill.refuse_writes OWNER waybill_owner
+  -- Makes this transaction refuse every later write, since its idempotency key is not its to use. Returns its argument.
+  CREATE OR REPLACE FUNCTION waybill.refuse_writes(p_outcome text)
+   RETURNS text
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    RETURN set_config('waybill.key_refused', p_outcome, true);
+  END
+  $function$
+
 FUNCTION waybill.require_admin OWNER waybill_owner
   CREATE OR REPLACE FUNCTION waybill.require_admin()
    RETURNS void
@@ -2115,9 +2160,28 @@ FUNCTION waybill.require_context OWNER waybill_owner
         USING ERRCODE = 'WB001',
               HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, actor, roles, request_id);';
     END IF;
+    PERFORM waybill.require_key();
     RETURN NULL;
   END
   $function$
+
+FUNCTION waybill.require_key OWNER waybill_owner
+  -- Refuses where waybill.claim_key has refused the key of this transaction.
+  CREATE OR REPLACE FUNCTION waybill.require_key()
+   RETURNS void
+   LANGUAGE plpgsql
+   SET search_path TO 'pg_catalog', 'pg_temp'
+  AS $function$
+  BEGIN
+    IF nullif(current_setting('waybill.key_refused', true), '') IS NOT NULL THEN
+      RAISE EXCEPTION 'this transaction''s idempotency key is not its to use: %', current_setting('waybill.key_refused')
+        USING ERRCODE = 'WB021', HINT = 'Roll back, and answer by what waybill.claim_key said.';
+    END IF;
+  END
+  $function$
+  GRANT EXECUTE TO waybill_app
+  GRANT EXECUTE TO waybill_audit
+  GRANT EXECUTE TO waybill_sealer
 
 FUNCTION waybill.revoke_api_key OWNER waybill_owner
   -- Revokes a key, if it is not revoked yet, and returns it; no row when there is none.

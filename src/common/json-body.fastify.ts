@@ -35,12 +35,16 @@ export function registerJsonBody(fastify: FastifyInstance): void {
   });
 }
 
+const canonicalBodies = new WeakMap<FastifyRequest, string>();
+
 function readBody(request: FastifyRequest, bytes: Buffer): unknown {
   refuseForeignEncoding(request);
   // Many clients put a content type on every request; on a DELETE without a body it means nothing.
   if (bytes.length === 0 && request.method === 'DELETE') return undefined;
   const { value } = parseJsonBody(bytes);
   request.rawBody = bytes;
+  // The fingerprint of a keyed request will ask for it: now the value is at hand as it was read.
+  if (request.headers['idempotency-key'] !== undefined) canonicalBodies.set(request, canonicalJson(value));
   return value;
 }
 
@@ -57,8 +61,6 @@ function refuseForeignEncoding({ headers }: FastifyRequest): void {
     throw new DomainError('unsupported-media-type', 'Send the body without a content encoding.');
   }
 }
-
-const canonicalBodies = new WeakMap<FastifyRequest, string>();
 
 /** Reads the bytes again rather than `request.body`, which pipes and handlers may have changed by now. */
 function canonicalBodyOf(request: FastifyRequest): string {

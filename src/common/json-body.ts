@@ -19,10 +19,12 @@ export function parseJsonBody(bytes: Uint8Array): { value: unknown } {
   return { value: new JsonScanner(decodeUtf8(bytes)).scan() };
 }
 
+// ignoreBOM keeps a byte order mark in the text, where the scanner refuses it like any other stray character.
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 function decodeUtf8(bytes: Uint8Array): string {
   try {
-    // ignoreBOM keeps a byte order mark in the text, where the scanner refuses it like any other stray character.
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    return UTF8.decode(bytes);
   } catch (error) {
     throw malformedBody({ detail: 'The body is not valid UTF-8.' }, error);
   }

@@ -4,6 +4,7 @@ import { validate, type ValidationError } from 'class-validator';
 import { DomainError, type ProblemFault } from './domain-error.js';
 import { buildDto, type DtoClass, type StructuralFault } from './dto-builder.js';
 import { toJsonPointer } from './json-pointer.js';
+import { isFaultless } from './quick-validation.js';
 
 export const MAX_REPORTED_FAULTS = 50;
 
@@ -97,6 +98,7 @@ interface Fault {
 }
 
 async function findFaults(dto: object, structural: readonly StructuralFault[]): Promise<Fault[]> {
+  if (isFaultless(dto)) return [...structural];
   const errors = await validate(dto, { forbidUnknownValues: false, validationError: { target: false, value: false } });
   if (errors.length === 0) return [...structural];
   // A property of the wrong shape is undefined by now; that it is missing as well would only confuse.

@@ -4,6 +4,7 @@ import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { AfterCommit, type AfterCommitTask } from './after-commit.js';
 import type { TransactionContext } from './context.js';
+import { holdWrites } from './held-writes.js';
 import { reach } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
 import { type BoundStatement, type NamedStatement, TenantTransaction } from './tenant-transaction.js';
@@ -26,6 +27,9 @@ const ATTEMPTS = 4;
 /** What is to be done, with the rows that the opening statement returned. */
 export type TransactionWork<T> = (tx: TenantTransaction, opened: readonly QueryResultRow[]) => Promise<T>;
 
+/** The same without waiting for the opening statement: what it sends first leaves together with BEGIN. */
+export type EarlyWork<T> = (tx: TenantTransaction, opened: Promise<readonly QueryResultRow[]>) => Promise<T>;
+
 /** Opens tenant transactions: context first, then the work, then a COMMIT that is known to have been one. */
 @Injectable()
 export class TransactionRunner {
@@ -40,11 +44,26 @@ export class TransactionRunner {
    *
    * @param opening leaves together with BEGIN. It sets the context, as `waybill.set_context` does, which is the default.
    */
-  async run<T>(
+  run<T>(
     context: TransactionContext,
     mode: AccessMode,
     work: TransactionWork<T>,
-    opening: BoundStatement = contextStatement(context),
+    opening?: BoundStatement,
+  ): Promise<T> {
+    // The context says nothing that anybody would wait for.
+    if (!opening) return this.runEarly(context, mode, (tx) => work(tx, []), contextStatement(context));
+    return this.runEarly(context, mode, async (tx, opened) => work(tx, await opened), opening);
+  }
+
+  /**
+   * Like `run`, but `work` begins before PostgreSQL has answered to the opening statement. It may send a statement that
+   * depends on it only where the database itself refuses that statement otherwise.
+   */
+  async runEarly<T>(
+    context: TransactionContext,
+    mode: AccessMode,
+    work: EarlyWork<T>,
+    opening: BoundStatement,
   ): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -62,30 +81,50 @@ export class TransactionRunner {
   private async runOnce<T>(
     context: TransactionContext,
     mode: AccessMode,
-    work: TransactionWork<T>,
+    work: EarlyWork<T>,
     opening: BoundStatement,
   ): Promise<{ result: T; tasks: readonly AfterCommitTask[] }> {
     const runner = this.dataSource.createQueryRunner();
+    const release = (): Promise<void> => {
+      markTransaction(runner, false);
+      return runner.release();
+    };
+    let closing: Promise<void> | undefined;
     try {
       const client: PoolClient = await runner.connect();
+      markTransaction(runner, true);
       try {
-        const opened = await begin(client, mode, opening);
-        markTransaction(runner, true);
         const tx = new TenantTransaction(context, runner.manager, client);
-        const result = await work(tx, opened);
-        if (mode === 'write') await reach('commit.before');
+        const result = await begun(begin(client, mode, opening), (opened) => work(tx, opened));
+        // What was only read can be told before the transaction has ended.
+        if (mode === 'read') {
+          closing = commit(client, []).catch(() => client.end());
+          return { result, tasks: tx.tasksAfterCommit };
+        }
+        await reach('commit.before');
         await commit(client, tx.takeClosing());
-        if (mode === 'write') await reach('commit.after');
+        await reach('commit.after');
         return { result, tasks: tx.tasksAfterCommit };
       } catch (error) {
         await rollback(client);
         throw error;
       }
     } finally {
-      markTransaction(runner, false);
-      await runner.release();
+      if (closing) void closing.finally(release);
+      else await release();
     }
   }
+}
+
+/** Both the beginning and the work must have gone well; when the beginning failed, it is the cause. */
+async function begun<T>(
+  beginning: Promise<readonly QueryResultRow[]>,
+  work: (opened: Promise<readonly QueryResultRow[]>) => Promise<T>,
+): Promise<T> {
+  const [opened, done] = await Promise.allSettled([beginning, work(beginning)]);
+  if (opened.status === 'rejected') throw opened.reason;
+  if (done.status === 'rejected') throw done.reason;
+  return done.value;
 }
 
 function contextStatement({ tenantId, userId, roles, requestId }: TransactionContext): BoundStatement {
@@ -99,12 +138,14 @@ function markTransaction(runner: QueryRunner, isTransactionActive: boolean): voi
 
 /** BEGIN and the opening statement leave together; the connection is in pipeline mode. */
 async function begin(client: PoolClient, mode: AccessMode, opening: BoundStatement): Promise<QueryResultRow[]> {
+  holdWrites(client);
   const [, opened] = await together([client.query(BEGIN[mode]), send(client, opening)]);
   return opened?.rows ?? [];
 }
 
 /** PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement of the transaction had failed. */
 async function commit(client: PoolClient, closing: readonly BoundStatement[]): Promise<void> {
+  holdWrites(client);
   const results = await together([...closing.map((statement) => send(client, statement)), client.query('COMMIT')]);
   const command = results.at(-1)?.command;
   if (command !== 'COMMIT')

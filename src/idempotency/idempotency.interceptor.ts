@@ -4,7 +4,7 @@ import { from, lastValueFrom, type Observable } from 'rxjs';
 import { contextOf, reach, type TenantTransaction, TransactionRunner } from '../database/index.js';
 import { idempotentOptions, type IdempotentOptions } from './idempotent.decorator.js';
 import { claimOf, type KeyedRequest, send } from './keyed-request.js';
-import { type ClaimRow, type KeyClaim, KeyStore, readClaim } from './key-store.js';
+import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { ProblemKeeper } from './problem-keeper.js';
 import { answerOf, keptHeaders, resourceOf, restoreHeaders, type StoredAnswer } from './stored-answer.js';
 
@@ -45,25 +45,39 @@ export class IdempotencyInterceptor implements NestInterceptor {
     const before = { status: reply.statusCode, headers: keptHeaders(reply) };
     await reach('claim.before');
     try {
-      const given = await this.transactions.run(
+      const given = await this.transactions.runEarly(
         context,
         'write',
-        async (tx, [row]) => {
-          const replay = readClaim(row as ClaimRow | undefined);
-          await reach('claim.after');
-          if (replay) return replay;
+        (tx, opened) => {
           // What an attempt that was rolled back left on the reply is no part of this one's answer.
           reply.code(before.status);
           restoreHeaders(reply, before.headers);
-          return this.runHandler(exchange, tx);
+          return exchange.options.early
+            ? this.runBesideClaim(exchange, tx, opened)
+            : this.runAfterClaim(exchange, tx, opened);
         },
         this.keys.claim(context, claim),
       );
       return send(reply, given);
     } catch (error) {
-      if (error instanceof UnkeptAnswer) return send(reply, error.answer);
+      if (error instanceof UnkeptAnswer || error instanceof EarlierAnswer) return send(reply, error.answer);
       return this.problems.answer(request, reply, claim, error);
     }
+  }
+
+  private async runAfterClaim(exchange: Exchange, tx: TenantTransaction, opened: Promise<readonly object[]>) {
+    const replay = await claimedBy(opened);
+    return replay ?? this.runHandler(exchange, tx);
+  }
+
+  /** Whatever the handler came to where the key is not this request's is of no interest: PostgreSQL let it do nothing. */
+  private async runBesideClaim(exchange: Exchange, tx: TenantTransaction, opened: Promise<readonly object[]>) {
+    const [claimed, handled] = await Promise.allSettled([claimedBy(opened), this.runHandler(exchange, tx)]);
+    if (claimed.status === 'rejected') throw claimed.reason;
+    // The handler's first statement has failed, so this transaction can only be rolled back.
+    if (claimed.value) throw new EarlierAnswer(claimed.value);
+    if (handled.status === 'rejected') throw handled.reason;
+    return handled.value;
   }
 
   private async runHandler({ request, reply, options, claim, next }: Exchange, tx: TenantTransaction) {
@@ -75,6 +89,23 @@ export class IdempotencyInterceptor implements NestInterceptor {
     tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim.key, answer, resourceOf(options, result)));
     return answer;
   }
+}
+
+/** Thrown, so that what was begun beside the claim is rolled back. */
+class EarlierAnswer extends Error {
+  override readonly name = 'EarlierAnswer';
+
+  constructor(readonly answer: Replay) {
+    super('This key has been answered before');
+  }
+}
+
+/** The answer to replay, or null when the key is this request's to use. */
+async function claimedBy(opened: Promise<readonly object[]>): Promise<Replay | null> {
+  const [row] = await opened;
+  const replay = readClaim(row as ClaimRow | undefined);
+  await reach('claim.after');
+  return replay;
 }
 
 /** An answer that no key keeps, given without an error. Thrown, so that what was done for it is rolled back. */

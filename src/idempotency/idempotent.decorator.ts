@@ -12,6 +12,12 @@ export interface IdempotentOptions {
    * transactions. What its answers show is then said by `prepare`.
    */
   external?: boolean;
+  /**
+   * The handler begins while its key is still being claimed, which saves a round trip. For handlers whose first statement
+   * PostgreSQL refuses by itself where the key is refused: a write, or the lock of an order. They do nothing outside of
+   * the transaction before that statement is answered.
+   */
+  early?: boolean;
 }
 
 const IDEMPOTENT = 'waybill:idempotent';

@@ -61,7 +61,7 @@ export class OrdersController {
   ) {}
 
   @Post()
-  @Idempotent({ resource: 'order' })
+  @Idempotent({ resource: 'order', early: true })
   @Roles(...WRITERS)
   @ApiOperation({ operationId: 'placeOrder', summary: 'Place an order' })
   @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
@@ -118,7 +118,7 @@ export class OrdersController {
   }
 
   @Patch(':id')
-  @Idempotent({ resource: 'order' })
+  @Idempotent({ resource: 'order', early: true })
   @Roles(...WRITERS)
   @ApiOperation({
     operationId: 'patchOrder',
@@ -175,7 +175,7 @@ export class OrdersController {
   }
 
   @Post(':id/transitions')
-  @Idempotent({ resource: 'order' })
+  @Idempotent({ resource: 'order', early: true })
   @Roles(...READERS)
   @ApiOperation({
     operationId: 'transitionOrder',

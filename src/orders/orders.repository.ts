@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { DataSource, In } from 'typeorm';
+import { DataSource } from 'typeorm';
 import { v7 as uuid } from 'uuid';
-import type { OrderTotals } from '../common/index.js';
+import { type OrderTotals, randomBytesFromPool } from '../common/index.js';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
 import { type OrderPage, type PageEdge, pageStatement, countStatement } from './order-page.js';
 import { type Contact, type ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
@@ -56,6 +55,7 @@ export class OrdersRepository {
   private readonly transitionOrder: NamedStatement;
   private readonly patchOrder: NamedStatement;
   private readonly findOrder: NamedStatement;
+  private readonly findOrders: NamedStatement;
   private readonly lockOrder: NamedStatement;
 
   constructor(dataSource: DataSource) {
@@ -72,6 +72,10 @@ export class OrdersRepository {
     this.findOrder = {
       name: 'find_order',
       text: `SELECT ${list} FROM waybill.order_details WHERE tenant_id = $1 AND id = $2`,
+    };
+    this.findOrders = {
+      name: 'find_orders',
+      text: `SELECT ${list} FROM waybill.order_details WHERE tenant_id = $1 AND id = ANY ($2)`,
     };
     this.lockOrder = call('lock_order_details', 3);
   }
@@ -131,7 +135,7 @@ export class OrdersRepository {
     const edges = await tx.adHocRows<PageEdge>(text, values);
     const ids = edges.map(({ id }) => id);
     if (ids.length === 0) return [];
-    const orders = await tx.manager.findBy(OrderDetails, { tenantId: tx.context.tenantId, id: In(ids) });
+    const orders = await tx.rows<OrderDetails>(this.findOrders, [tx.context.tenantId, ids]);
     const byId = new Map(orders.map((order) => [order.id, order]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
@@ -213,6 +217,6 @@ function contactArrays(contacts: Contacts): unknown[][] {
   return [
     given.map(([field]) => field),
     given.map(([, value]) => JSON.stringify(value)),
-    given.map(() => randomBytes(SALT_BYTES)),
+    given.map(() => randomBytesFromPool(SALT_BYTES)),
   ];
 }

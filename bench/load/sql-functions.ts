@@ -1,0 +1,99 @@
+import { type BenchDatabase, query } from '../world/server.js';
+import { placeOrderCall } from './orders.js';
+
+/** About as long as the answer of a create. */
+const ANSWER = `convert_to(repeat('{"id":"01935c1e-7b3a-7c1d-9f00-000000000001",', 30), 'UTF8')`;
+const HEADERS = `'{"content-type": "application/json; charset=utf-8", "etag": "\\"1\\"", "location": "/v1/orders/x"}'`;
+
+/** Whether the database has a function; parts of the service arrive one after another. */
+export async function hasFunction(url: string, name: string): Promise<boolean> {
+  const [row] = await query<{ found: boolean }>(
+    url,
+    `SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                    WHERE n.nspname || '.' || p.proname = $1) AS found`,
+    [name],
+  );
+  return row?.found ?? false;
+}
+
+/** What pgbench sends: what the service sends for the same request. */
+export interface SqlScripts {
+  /** A create, all of it in one function. */
+  createInOneCall: string;
+  /** The same in the statements that the service sends, each a message of its own. */
+  createInSeveral: string;
+  /** The next of the orders in bench.todo goes on to `confirmed`. */
+  transition: string;
+  readOne: string;
+  list: string;
+}
+
+/** Makes the schema `bench` in a database: the service's own SQL, wrapped for pgbench, run as the app role under RLS. */
+export async function makeSqlScripts(database: BenchDatabase): Promise<SqlScripts> {
+  const keyed = await hasFunction(database.superuserUrl, 'waybill.claim_key');
+  const who = `1, '${database.operator}'::uuid, '{operator}'::text[], 'bench'`;
+  const claim = (key: string): string =>
+    keyed
+      ? `waybill.claim_key(${who}, ${key}, sha256(convert_to(${key}, 'UTF8')), NULL, NULL)`
+      : `waybill.set_context(${who})`;
+  const complete = (key: string): string =>
+    keyed
+      ? `waybill.complete_key(1, ${key}, NULL, 201::smallint, ${HEADERS}::jsonb, ${ANSWER}, 'order/' || ${key}, interval '24 hours')`
+      : 'NULL';
+  await query(
+    database.superuserUrl,
+    `CREATE SCHEMA bench;
+GRANT USAGE ON SCHEMA bench TO waybill_app;
+CREATE TABLE bench.todo (n bigint PRIMARY KEY, id uuid NOT NULL);
+CREATE SEQUENCE bench.next;
+GRANT SELECT ON bench.todo TO waybill_app;
+GRANT USAGE ON SEQUENCE bench.next TO waybill_app;
+CREATE FUNCTION bench.create_order() RETURNS SETOF waybill.order_details LANGUAGE plpgsql AS $$
+DECLARE
+  v_ref text := gen_random_uuid();
+BEGIN
+  PERFORM ${claim('v_ref')};
+  RETURN QUERY SELECT * FROM ${placeOrderCall('v_ref')};
+  PERFORM ${complete('v_ref')};
+END $$;
+CREATE FUNCTION bench.transition() RETURNS SETOF waybill.order_details LANGUAGE plpgsql AS $$
+DECLARE
+  v_key text := gen_random_uuid();
+  v_n bigint := nextval('bench.next');
+  v_id uuid;
+BEGIN
+  SELECT t.id INTO STRICT v_id FROM bench.todo t WHERE t.n = v_n;
+  PERFORM ${claim('v_key')};
+  RETURN QUERY SELECT * FROM waybill.transition_order(1, v_id, 'confirmed', NULL, NULL, NULL);
+  PERFORM ${complete('v_key')};
+END $$`,
+  );
+  const context = `SELECT waybill.set_context(1, '${database.operator}', '{operator}', 'bench');`;
+  const inTransaction = (begin: string, ...statements: string[]): string =>
+    [begin, ...statements, 'COMMIT;'].join('\n');
+  const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
+  const key = `'b-' || :key`;
+  return {
+    createInOneCall: 'SELECT * FROM bench.create_order();',
+    createInSeveral: [
+      '\\set key random(1, 9000000000000000000)',
+      'BEGIN;',
+      `SELECT ${claim(key)};`,
+      oneLine(`SELECT * FROM ${placeOrderCall(`(${key})`)};`),
+      `SELECT ${complete(key)};`,
+      'COMMIT;',
+    ].join('\n'),
+    transition: 'SELECT * FROM bench.transition();',
+    readOne: inTransaction(
+      'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
+      context,
+      `SELECT * FROM waybill.order_details WHERE tenant_id = 1 AND id = (SELECT id FROM bench.todo WHERE n = 1);`,
+    ),
+    list: inTransaction(
+      'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
+      context,
+      `SELECT id, placed_at FROM waybill.orders WHERE tenant_id = 1 ORDER BY placed_at DESC, id DESC LIMIT 51;`,
+      `SELECT * FROM waybill.order_details WHERE tenant_id = 1 AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51);`,
+    ),
+  };
+}
