@@ -3,7 +3,7 @@ import { generateOrders } from './generate/orders.js';
 import { alternate } from './load/alternate.js';
 import { authorization, createRequests, MOST_PER_SECOND } from './load/orders.js';
 import { httpSide, repeatedSide } from './load/sides.js';
-import type { Bench } from './measures/measure.js';
+import type { Bench, Measure } from './measures/measure.js';
 import { cpuEach, describe, ratios, type Row, throughput } from './report/row.js';
 import { query } from './world/server.js';
 import { startService } from './world/service.js';
@@ -14,7 +14,9 @@ const ORDERS = 2_000;
  * Two builds of the service on one database, each migrated to by this one's migrations: what a change brings. The same
  * creates, reads and lists in turns, as throughput and as CPU.
  */
-export async function compareBuilds(bench: Bench): Promise<Row[]> {
+export const against: Measure = { name: 'this build and another', run: compareBuilds };
+
+async function compareBuilds(bench: Bench): Promise<Row[]> {
   const { server, options } = bench;
   const database = await server.createDatabase('bench_against');
   await generateOrders(database, { from: 1, to: ORDERS, mixed: true }, bench.say);

@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { discardEmbedded } from '../src/database/embedded/index.js';
-import { compareBuilds } from './against.js';
+import { against } from './against.js';
 import { measures } from './measures/index.js';
 import type { Bench } from './measures/measure.js';
 import { HELP, readOptions } from './options.js';
 import { Progress } from './report/progress.js';
-import { writeResults } from './report/results.js';
+import { type Results, writeResults } from './report/results.js';
 import { isMet, type Row } from './report/row.js';
 import { detailList, markdownTable } from './report/table.js';
 import { soak } from './soak.js';
@@ -39,18 +39,22 @@ export async function runBench(args: string[]): Promise<number> {
   try {
     if (options.soak > 0) return await soak(bench);
     const chosen = measures.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
-    const rows: Row[] = [];
-    if (options.against) {
-      progress.begin('this build and another');
-      rows.push(...(await compareBuilds(bench)));
-    }
-    for (const measure of options.against ? [] : chosen) {
+    const results: Results = {
+      at: new Date().toISOString(),
+      machine,
+      postgres: await server.settings(),
+      options,
+      rows: [],
+    };
+    const { rows } = results;
+    let files: string[] = [];
+    for (const measure of options.against ? [against] : chosen) {
       progress.begin(measure.name);
       rows.push(...(await measure.run(bench)));
+      // After each one: a long run that breaks off keeps what it has measured.
+      files = await writeResults(results);
     }
     progress.done();
-    const results = { at: new Date().toISOString(), machine, postgres: await server.settings(), options, rows };
-    const files = await writeResults(results);
     report(rows, [machineLine(results), ...files.map((file) => relative(ROOT, file))]);
     return 0;
   } finally {
