@@ -37,6 +37,31 @@ $$`);
       'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, and for which request.'`);
 
     await db.query(`
+CREATE FUNCTION waybill.refuse_writes(p_outcome text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN set_config('waybill.key_refused', p_outcome, true);
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.refuse_writes IS
+      'Makes this transaction refuse every later write, since its idempotency key is not its to use. Returns its argument.'`);
+
+    // A statement may travel in the same packet as the claim of its key, before anybody knows what the claim says. Where
+    // the key is not for this request, the transaction must write nothing and wait for no lock.
+    await db.query(`
+CREATE FUNCTION waybill.require_key() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF nullif(current_setting('waybill.key_refused', true), '') IS NOT NULL THEN
+    RAISE EXCEPTION 'this transaction''s idempotency key is not its to use: %', current_setting('waybill.key_refused')
+      USING ERRCODE = 'WB021', HINT = 'Roll back, and answer by what waybill.claim_key said.';
+  END IF;
+END
+$$`);
+    await db.query(`COMMENT ON FUNCTION waybill.require_key IS
+      'Refuses where waybill.claim_key has refused the key of this transaction.'`);
+
+    await db.query(`
 CREATE FUNCTION waybill.require_context() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -47,6 +72,7 @@ BEGIN
       USING ERRCODE = 'WB001',
             HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, actor, roles, request_id);';
   END IF;
+  PERFORM waybill.require_key();
   RETURN NULL;
 END
 $$`);
@@ -156,6 +182,7 @@ $$`);
     await db.query(`COMMENT ON FUNCTION waybill.create_tenant IS
       'Makes a tenant and its system user, and leaves the transaction in the context of both. For waybill_owner.'`);
     await db.query(`GRANT EXECUTE ON FUNCTION waybill.set_context TO waybill_app, waybill_sealer`);
+    await db.query(`GRANT EXECUTE ON FUNCTION waybill.require_key TO waybill_app, waybill_sealer, waybill_audit`);
   }
 
   async down(db: QueryRunner): Promise<void> {

@@ -101,6 +101,13 @@ BEGIN
 
   -- The history is written here and not after the row, because only here the reason is at hand: it is an argument
   -- that the row doesn't keep.
+  IF TG_ARGV[1] = 'waybill.order_status_history' THEN
+    INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+    FROM waybill.order_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id;
+    RETURN NEW;
+  END IF;
   EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
                   SELECT $1, $2, max(h.seq) + 1, $3, $4, $5, $6, $7, $8 FROM %1$s h WHERE h.tenant_id = $1 AND h.%2$I = $2',
                  TG_ARGV[1], TG_ARGV[2])
@@ -116,6 +123,13 @@ $$`);
 CREATE FUNCTION waybill.begin_history() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  -- A statement that names its table is planned once a session; EXECUTE plans at every call.
+  IF TG_ARGV[0] = 'waybill.order_status_history' THEN
+    INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, to_status, changed_by, changed_at, request_id)
+    VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+            nullif(current_setting('waybill.request_id', true), ''));
+    RETURN NULL;
+  END IF;
   EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, to_status, changed_by, changed_at, request_id)
                   VALUES ($1, $2, 1, $3, $4, $5, $6)', TG_ARGV[0], TG_ARGV[1])
   USING NEW.tenant_id, NEW.id, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,

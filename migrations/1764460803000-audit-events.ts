@@ -111,7 +111,11 @@ DECLARE
   v_prev_body text;
   v_body text;
 BEGIN
-  EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
+  IF TG_ARGV[1] = 'waybill.order_snapshot' THEN
+    v_snapshot := waybill.order_snapshot(NEW.tenant_id, NEW.id);
+  ELSE
+    EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
+  END IF;
   IF TG_OP = 'INSERT' THEN
     v_prev_hash := audit.genesis_hash(NEW.tenant_id, v_stream);
   ELSE
@@ -121,9 +125,14 @@ BEGIN
     v_type := TG_ARGV[0] || '.updated';
     IF NEW.status <> OLD.status THEN
       v_type := TG_ARGV[0] || '.' || NEW.status;
-      EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
+      IF TG_ARGV[2] = 'waybill.order_status_history' THEN
+        SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
+        WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+      ELSE
+        EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
                      TG_ARGV[2], TG_ARGV[3])
       INTO STRICT v_reason USING NEW.tenant_id, NEW.id;
+      END IF;
     END IF;
   END IF;
   v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,

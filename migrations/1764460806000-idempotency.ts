@@ -122,13 +122,13 @@ BEGIN
     SELECT k.* INTO v_key FROM waybill.idempotency_keys k WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key;
     IF NOT FOUND THEN
       CONTINUE WHEN v_locked; -- swept between the two statements
-      outcome := 'in_flight';
+      outcome := waybill.refuse_writes('in_flight');
       RETURN;
     END IF;
 
     IF v_key.expires_at <= v_now THEN
       IF NOT v_locked THEN
-        outcome := 'in_flight';
+        outcome := waybill.refuse_writes('in_flight');
         RETURN;
       END IF;
       UPDATE waybill.idempotency_keys k
@@ -142,14 +142,14 @@ BEGIN
     END IF;
 
     IF v_key.request_hash <> p_hash THEN
-      outcome := 'reused';
+      outcome := waybill.refuse_writes('reused');
       RETURN;
     END IF;
 
     IF v_key.status = 'processing' THEN
       -- Whoever has a lease may be away on a call, so only a caller who brings a lease may take over from it.
       IF NOT v_locked OR v_key.lease_until > v_now OR (v_key.lease_token IS NOT NULL AND p_lease_token IS NULL) THEN
-        outcome := 'in_flight';
+        outcome := waybill.refuse_writes('in_flight');
         retry_after := greatest(1, ceil(extract(epoch FROM v_key.lease_until - v_now)));
         RETURN;
       END IF;
@@ -162,7 +162,7 @@ BEGIN
       RETURN;
     END IF;
 
-    outcome := CASE WHEN v_key.response_body IS NULL THEN 'erased' ELSE 'replay' END;
+    outcome := waybill.refuse_writes(CASE WHEN v_key.response_body IS NULL THEN 'erased' ELSE 'replay' END);
     claimed_at := v_key.created_at;
     answer_status := v_key.response_status;
     answer_headers := v_key.response_headers;

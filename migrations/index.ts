@@ -8,7 +8,6 @@ import { Orders1764460804000 } from './1764460804000-orders.js';
 import { StateAndErasure1764460807100 } from './1764460807100-state-and-erasure.js';
 import { Payments1764460808000 } from './1764460808000-payments.js';
 import { SimulatedProvider1764460808001 } from './1764460808001-simulated-provider.js';
-import { Speed1764460809000 } from './1764460809000-speed.js';
 import { Workflow1764460802000 } from './1764460802000-workflow.js';
 
 /** Every migration of Waybill. TypeORM runs them in the order of their timestamps. */
@@ -24,5 +23,4 @@ export const migrations = [
   StateAndErasure1764460807100,
   Payments1764460808000,
   SimulatedProvider1764460808001,
-  Speed1764460809000,
 ];

@@ -10,11 +10,11 @@ export interface CommandResult {
   stderr: string;
 }
 
-const RUN = join(import.meta.dirname, 'run-typescript.mjs');
+const MAIN = join(import.meta.dirname, '../../dist/src/cli/main.js');
 
-/** Runs `waybill …` in a process of its own, with these settings and no `.env`. */
+/** Runs the built `waybill …` in a process of its own, with these settings and no `.env`. */
 export async function waybill(commandLine: readonly string[], env: Record<string, string>): Promise<CommandResult> {
-  const child = spawn(process.execPath, [RUN, 'src/cli/main.ts', ...commandLine], {
+  const child = spawn(process.execPath, [MAIN, ...commandLine], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
