@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 /** @type {import('jest').Config} */
 export const base = {
   rootDir: import.meta.dirname,
@@ -25,7 +27,32 @@ export const base = {
   },
 };
 
+/*
+ * Integration tests of what stands in front of the database: HTTP, tokens, logs, other people's wire formats, processes
+ * that are killed. `npm test` runs them on PostgreSQL 18 alone, all others on 15 as well; `--both` runs these on 15, too.
+ */
+const IN_FRONT_OF_THE_DATABASE = [
+  'api-examples',
+  'client/*',
+  'e2e-command',
+  'faults',
+  'idempotency/{claim-cost,route-check,storm}',
+  'identity/{command-line,hardening,key-flood,limits,secrets,tokens}',
+  'observability/*',
+  'operation/shutdown',
+  'orders/recorded-orders',
+  'payments/{storm,stripe,webhooks}',
+].map((name) => `${import.meta.dirname}/test/integration/${name}.spec.ts`);
+
+const withServer = {
+  ...base,
+  globalSetup: '<rootDir>/test/support/global-setup.ts',
+  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+};
+
 export default {
+  // One more than there are cores: many tests wait for a process or for time to pass.
+  maxWorkers: availableParallelism() + 1,
   testTimeout: 60_000,
   collectCoverageFrom: ['src/**/*.ts', '!src/**/*.spec.ts'],
   projects: [
@@ -37,11 +64,13 @@ export default {
       testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts'],
     },
     {
-      ...base,
+      ...withServer,
       displayName: 'integration',
-      testMatch: ['<rootDir>/test/integration/**/*.spec.ts'],
-      globalSetup: '<rootDir>/test/support/global-setup.ts',
-      globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+      testMatch: [
+        '<rootDir>/test/integration/**/*.spec.ts',
+        ...IN_FRONT_OF_THE_DATABASE.map((pattern) => `!${pattern}`),
+      ],
     },
+    { ...withServer, displayName: 'service', testMatch: IN_FRONT_OF_THE_DATABASE },
   ],
 };

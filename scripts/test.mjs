@@ -1,6 +1,6 @@
 /*
- * What `npm test` runs: Jest on PostgreSQL 18, then its integration tests once more on 15, and one line at the end that
- * any CI can read: `N passed, N failed`.
+ * What `npm test` runs: Jest on PostgreSQL 18, then the integration tests that touch SQL once more on 15, and one line at
+ * the end that any CI can read: `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -9,12 +9,13 @@ import { dirname, join } from 'node:path';
 
 const HELP = `Usage: npm test -- [--both] [--coverage] [Jest's options and path filters]
 
-Runs the unit tests, and the integration tests on PostgreSQL 18 and again on 15. The last line is "N passed, N failed";
+Runs everything on PostgreSQL 18, and all that touches SQL again on 15. The last line is "N passed, N failed";
 the exit code is 0 only when tests ran and all of them passed.
 
   npm test                              everything
   npm test -- orders                    files whose path holds "orders", on PostgreSQL 18 only
   npm test -- --both orders             the same on 18 and 15
+  npm test -- --both                    everything on both, also what stands in front of the database (jest.config.js)
   npm test -- -t "two at once"          tests by name
   npm test -- --coverage                also measures coverage (on 18)
   npm test -- --help                    this text
@@ -77,11 +78,17 @@ async function main(options) {
   const where = external ? 'the server at TEST_DATABASE_URL' : 'PostgreSQL 18';
 
   const runs = [
-    await runJest(`unit, integration and system tests on ${where}`, ['unit', 'integration', 'system'], rest, '18'),
+    await runJest(
+      `unit, integration and system tests on ${where}`,
+      ['unit', 'integration', 'service', 'system'],
+      rest,
+      '18',
+    ),
   ];
   if (!external && !interrupted && (both || everything)) {
     const again = rest.filter((option) => option !== '--coverage');
-    runs.push(await runJest('integration tests on PostgreSQL 15', ['integration'], again, '15'));
+    const projects = both ? ['integration', 'service'] : ['integration'];
+    runs.push(await runJest('integration tests on PostgreSQL 15', projects, again, '15'));
   }
   const sum = (name) => runs.reduce((total, run) => total + run[name], 0);
   const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')];
