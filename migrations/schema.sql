@@ -1348,22 +1348,21 @@ FUNCTION waybill.claim_key OWNER waybill_owner
   BEGIN
     PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id);
     v_locked := pg_try_advisory_xact_lock(hashtextextended(p_key, p_tenant));
+    PERFORM set_config('waybill.locked_key', CASE WHEN v_locked THEN p_key ELSE '' END, true);
     LOOP
-      IF v_locked THEN
-        INSERT INTO waybill.idempotency_keys (tenant_id, idempotency_key, request_hash, status, lease_token, lease_until, created_at)
-        VALUES (p_tenant, p_key, p_hash, 'processing', p_lease_token, v_now + p_lease, v_now)
-        ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
-        IF FOUND THEN
-          outcome := 'claimed';
-          RETURN;
-        END IF;
-      END IF;
-
-      -- A statement of its own has a snapshot of its own: it sees what was committed while the INSERT looked.
+      -- A statement of its own has a snapshot of its own: with the lock it sees whatever its last holder has committed.
       SELECT k.* INTO v_key FROM waybill.idempotency_keys k WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key;
       IF NOT FOUND THEN
-        CONTINUE WHEN v_locked; -- swept between the two statements
-        outcome := waybill.refuse_writes('in_flight');
+        IF NOT v_locked THEN
+          outcome := waybill.refuse_writes('in_flight');
+          RETURN;
+        END IF;
+        -- Without a lease the row is written once, by complete_key: nobody else can have the key before this transaction ends.
+        IF p_lease_token IS NOT NULL THEN
+          INSERT INTO waybill.idempotency_keys (tenant_id, idempotency_key, request_hash, status, lease_token, lease_until, created_at)
+          VALUES (p_tenant, p_key, p_hash, 'processing', p_lease_token, v_now + p_lease, v_now);
+        END IF;
+        outcome := 'claimed';
         RETURN;
       END IF;
 
@@ -1415,26 +1414,40 @@ FUNCTION waybill.claim_key OWNER waybill_owner
   GRANT EXECUTE TO waybill_app
 
 FUNCTION waybill.complete_key OWNER waybill_owner
-  -- Stores the answer under a key that this worker holds. The default time to live is for tenants without a policy; null is for ever.
-  CREATE OR REPLACE FUNCTION waybill.complete_key(p_tenant bigint, p_key text, p_lease_token uuid, p_status smallint, p_headers jsonb, p_body bytea, p_resource text, p_default_ttl interval)
+  -- Stores the answer under a key that this transaction has claimed (by the request's hash) or that its worker holds (by the lease). The default time to live is for tenants without a policy; null is for ever.
+  CREATE OR REPLACE FUNCTION waybill.complete_key(p_tenant bigint, p_key text, p_hash bytea, p_lease_token uuid, p_status smallint, p_headers jsonb, p_body bytea, p_resource text, p_default_ttl interval)
    RETURNS void
    LANGUAGE plpgsql
    SECURITY DEFINER
    SET search_path TO 'pg_catalog', 'pg_temp'
   AS $function$
   DECLARE
+    v_status text := CASE WHEN p_status < 300 THEN 'completed' ELSE 'failed' END;
     v_ttl interval;
+    v_expires_at timestamptz;
   BEGIN
     SELECT p.ttl INTO v_ttl FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
     IF NOT FOUND THEN
       v_ttl := p_default_ttl;
     END IF;
-    UPDATE waybill.idempotency_keys k
-    SET status = CASE WHEN p_status < 300 THEN 'completed' ELSE 'failed' END, lease_token = NULL, lease_until = NULL,
-        response_status = p_status, response_headers = p_headers, response_body = p_body, resource = p_resource,
-        expires_at = coalesce(clock_timestamp() + v_ttl, 'infinity')
-    WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.status = 'processing'
-      AND k.lease_token IS NOT DISTINCT FROM p_lease_token;
+    v_expires_at := coalesce(clock_timestamp() + v_ttl, 'infinity');
+    IF p_lease_token IS NULL THEN
+      -- Nothing, where the transaction that claimed the key was another one.
+      INSERT INTO waybill.idempotency_keys AS k (tenant_id, idempotency_key, request_hash, status, response_status,
+                                                 response_headers, response_body, resource, created_at, expires_at)
+      SELECT p_tenant, p_key, p_hash, v_status, p_status, p_headers, p_body, p_resource, now(), v_expires_at
+      WHERE current_setting('waybill.locked_key', true) = p_key
+      ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
+      SET status = EXCLUDED.status, response_status = EXCLUDED.response_status, response_headers = EXCLUDED.response_headers,
+          response_body = EXCLUDED.response_body, resource = EXCLUDED.resource, expires_at = EXCLUDED.expires_at
+      WHERE k.status = 'processing' AND k.lease_token IS NULL AND k.request_hash = EXCLUDED.request_hash;
+    ELSE
+      UPDATE waybill.idempotency_keys k
+      SET status = v_status, lease_token = NULL, lease_until = NULL, response_status = p_status,
+          response_headers = p_headers, response_body = p_body, resource = p_resource, expires_at = v_expires_at
+      WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.status = 'processing'
+        AND k.lease_token = p_lease_token;
+    END IF;
     IF NOT FOUND THEN
       -- An error, so that the COMMIT behind it becomes a ROLLBACK of everything else, too.
       RAISE EXCEPTION 'key % of tenant % is no longer claimed by this worker', p_key, p_tenant USING ERRCODE = 'WB020';

@@ -32,13 +32,12 @@ export interface SqlScripts {
 export async function makeSqlScripts(database: BenchDatabase): Promise<SqlScripts> {
   const keyed = await hasFunction(database.superuserUrl, 'waybill.claim_key');
   const who = `1, '${database.operator}'::uuid, '{operator}'::text[], 'bench'`;
+  const hash = (key: string): string => `sha256(convert_to(${key}, 'UTF8'))`;
   const claim = (key: string): string =>
-    keyed
-      ? `waybill.claim_key(${who}, ${key}, sha256(convert_to(${key}, 'UTF8')), NULL, NULL)`
-      : `waybill.set_context(${who})`;
+    keyed ? `waybill.claim_key(${who}, ${key}, ${hash(key)}, NULL, NULL)` : `waybill.set_context(${who})`;
   const complete = (key: string): string =>
     keyed
-      ? `waybill.complete_key(1, ${key}, NULL, 201::smallint, ${HEADERS}::jsonb, ${ANSWER}, 'order/' || ${key}, interval '24 hours')`
+      ? `waybill.complete_key(1, ${key}, ${hash(key)}, NULL, 201::smallint, ${HEADERS}::jsonb, ${ANSWER}, 'order/' || ${key}, interval '24 hours')`
       : 'NULL';
   await query(
     database.superuserUrl,

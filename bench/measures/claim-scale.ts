@@ -22,7 +22,7 @@ export const claimScale: Measure = {
         '\\set key random(1, 9000000000000000000)',
         'BEGIN;',
         `SELECT waybill.claim_key(1, 'OPERATOR', '{operator}', 'bench', 'new-' || :key, sha256('request'), NULL, NULL);`,
-        `SELECT waybill.complete_key(1, 'new-' || :key, NULL, 201::smallint, '{"etag": "1"}', sha256('answer'), 'order/x', interval '24 hours');`,
+        `SELECT waybill.complete_key(1, 'new-' || :key, sha256('request'), NULL, 201::smallint, '{"etag": "1"}', sha256('answer'), 'order/x', interval '24 hours');`,
         'COMMIT;',
       ].join('\n');
       const [large = [], small = []] = await alternate(

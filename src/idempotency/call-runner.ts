@@ -48,7 +48,7 @@ export class CallRunner {
       return await this.transactions.run(context, 'write', async (tx) => {
         const answer = answerOfSettlement(await work.settle(tx, outcome), place);
         const { key, lease, resource } = held;
-        tx.runAtCommit(this.keys.complete(context.tenantId, key, answer, resource, lease.token));
+        tx.runAtCommit(this.keys.completeLeased(context.tenantId, key, lease, answer, resource));
         return answer;
       });
     } catch (error) {

@@ -86,7 +86,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
     await reach('write.after');
     const answer = answerOf(reply, result);
     if (answer.status < 200 || answer.status > 299) throw new UnkeptAnswer(answer);
-    tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim.key, answer, resourceOf(options, result)));
+    tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim, answer, resourceOf(options, result)));
     return answer;
   }
 }

@@ -36,7 +36,7 @@ const CLAIM: NamedStatement = {
 
 const COMPLETE: NamedStatement = {
   name: 'complete_key',
-  text: `SELECT waybill.complete_key($1, $2, $3, $4, $5, $6, $7, $8)`,
+  text: `SELECT waybill.complete_key($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 };
 
 /** The statements on idempotency keys. They run where the transaction's other statements do. */
@@ -58,20 +58,26 @@ export class KeyStore {
     return { ...CLAIM, values: [tenantId, userId, roles, requestId, key, hash, ...held] };
   }
 
-  /** Stores the answer under a claimed key. It fails, and the transaction with it, when the key is no longer claimed. */
-  complete(
+  /** Stores the answer under a key that this transaction has claimed. Fails, and the transaction with it, where it has not. */
+  complete(tenantId: number, { key, hash }: KeyClaim, answer: StoredAnswer, resource: string | null): BoundStatement {
+    return this.store([tenantId, key, hash, null], answer, resource);
+  }
+
+  /** The same for a key that was claimed earlier, with a lease. Fails where another worker has it by now. */
+  completeLeased(
     tenantId: number,
     key: string,
+    lease: Lease,
     answer: StoredAnswer,
     resource: string | null,
-    leaseToken: string | null = null,
   ): BoundStatement {
+    return this.store([tenantId, key, null, lease.token], answer, resource);
+  }
+
+  private store(held: unknown[], answer: StoredAnswer, resource: string | null): BoundStatement {
     const { ttlSeconds } = this.policy;
     const ttl = ttlSeconds === null ? null : `${ttlSeconds} seconds`;
-    return {
-      ...COMPLETE,
-      values: [tenantId, key, leaseToken, answer.status, answer.headers, answer.body, resource, ttl],
-    };
+    return { ...COMPLETE, values: [...held, answer.status, answer.headers, answer.body, resource, ttl] };
   }
 }
 

@@ -37,7 +37,7 @@ export class ProblemKeeper {
         const replay = readClaim(row as ClaimRow | undefined);
         if (replay) return replay;
         const answer = answerOfProblem(problem);
-        tx.runAtCommit(this.keys.complete(context.tenantId, claim.key, answer, null));
+        tx.runAtCommit(this.keys.complete(context.tenantId, claim, answer, null));
         return answer;
       },
       this.keys.claim(context, claim),

@@ -65,7 +65,10 @@ async function storeOne({ appUrl }: ClaimSide): Promise<void> {
   await withClient(appUrl, async (client) => {
     await client.query('BEGIN');
     await claim(client, REPLAYED);
-    await client.query(`SELECT waybill.complete_key(1, $1, NULL, 201::smallint, '{}', 'x', NULL, '1 day')`, [REPLAYED]);
+    await client.query(`SELECT waybill.complete_key(1, $1, $2, NULL, 201::smallint, '{}', 'x', NULL, '1 day')`, [
+      REPLAYED,
+      HASH,
+    ]);
     await client.query('COMMIT');
   });
 }

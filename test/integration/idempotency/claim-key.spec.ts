@@ -53,8 +53,9 @@ async function claim(client: Client, key: string, { tenant = 1, request = 'r', l
 
 async function complete(client: Client, key: string, token: string | null = null, ttl: string | null = '1 hour') {
   const headers = { 'content-type': 'application/json' };
-  await client.query(`SELECT waybill.complete_key(1, $1, $2, 201::smallint, $3, $4, NULL, $5)`, [
+  await client.query(`SELECT waybill.complete_key(1, $1, $2, $3, 201::smallint, $4, $5, NULL, $6)`, [
     key,
+    token === null ? hash('r') : null,
     token,
     headers,
     Buffer.from('{}'),
