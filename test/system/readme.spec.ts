@@ -51,6 +51,12 @@ describe('the README', () => {
     expect(JSON.parse(stdout)).toMatchObject({ status: 'confirmed', version: 2, total: 3582 });
   });
 
+  it('has a service that prints a first order as a command which works', async () => {
+    const [, command = ''] = /^A first order:\n(curl [\s\S]+?)\n\n/m.exec(service.output()) ?? [];
+    const { stdout } = await run('bash', ['-euo', 'pipefail', '-c', command], { cwd: ROOT });
+    expect(JSON.parse(stdout)).toMatchObject({ status: 'pending', total: 3582 });
+  });
+
   it('draws the machine that is in force', async () => {
     const { body } = await new ApiClient(service.baseUrl, service.keys.viewer).get<{
       transitions: { from: string; to: string; requiresReason: boolean }[];
