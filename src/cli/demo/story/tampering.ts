@@ -28,11 +28,11 @@ export const tampering: Chapter = {
       say.does('An auditor has the history in a file and the public key on a note, and needs no database.');
       await write(await exportSource(pool, tenantId), original);
       say.sees((await verdictOn(original, verifierKey, 0)).join('\n     '));
-      say.does('The administrator switches the triggers off, and makes 3582 cents 1582 in the event of her order.');
       const client = await pool.connect();
       try {
         await client.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'`);
         await rewrite(client, `order/${order.id}`);
+        say.does('The administrator switches the triggers off, and makes 3582 cents 1582 in the event of her order.');
         await write(await exportSourceWithin(client, tenantId), tampered);
       } finally {
         // Never committed: whatever ends the story here, PostgreSQL itself takes the tampering back.
