@@ -2,6 +2,7 @@ import type { INestApplication, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { completeDocument, readRecordedExamples, SWAGGER_PAGE } from './api-document/index.js';
 import { AppModule } from './app.module.js';
 import type { ServiceConfig } from './config.js';
@@ -85,7 +86,8 @@ function withEitherCredential(document: OpenAPIObject): OpenAPIObject {
   return document;
 }
 
-/** The Swagger page at /docs. Apart from `createApp`, since its assets can't be served under Jest. */
+/** The Swagger page at /docs, where / leads to as well. Apart from `createApp`, since its assets can't be served under Jest. */
 export function mountSwaggerUi(app: INestApplication): void {
   SwaggerModule.setup('docs', app, openApiDocument(app), SWAGGER_PAGE);
+  app.getHttpAdapter().get('/', (_request: FastifyRequest, reply: FastifyReply) => reply.redirect('/docs'));
 }

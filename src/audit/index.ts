@@ -5,7 +5,7 @@ export { type AuditEvent, type EventBody, EventReader, type StreamEvent } from '
 export { originOf } from './format/checkpoint.js';
 export { parseVerifierKey, verifierKeyText } from './format/signed-note.js';
 export { CheckpointDirectory } from './log/checkpoint-directory.js';
-export { exportSource } from './log/export-source.js';
+export { exportSource, exportSourceWithin } from './log/export-source.js';
 export { LogStore } from './log/log-store.js';
 export { resumeLog } from './log/resume-log.js';
 export { rotateKey } from './log/rotate-key.js';

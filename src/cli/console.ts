@@ -1,11 +1,12 @@
-import { relative } from 'node:path';
+import { relative, resolve } from 'node:path';
 import type { RunningService } from '../serve.js';
 
 /** What a newcomer needs to go on, printed once the service answers. */
 export function announce({ baseUrl, demoFile }: RunningService): void {
   const lines = [`Waybill serves ${baseUrl}`, `  API page   ${baseUrl}/docs`, `  OpenAPI    ${baseUrl}/openapi.json`];
   if (demoFile) {
-    const shown = relative(process.cwd(), demoFile);
+    const short = relative(process.cwd(), demoFile);
+    const shown = short.startsWith('..') ? resolve(demoFile) : short;
     const key = `$(node -p "JSON.parse(fs.readFileSync('${shown}')).tenants[0].keys.operator")`;
     lines.push(
       `  Demo keys  ${shown}`,

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 
 /** What a page of another origin may read beside the few headers that browsers always show. */
 const EXPOSED_HEADERS = [
+  'Content-Disposition',
   'ETag',
   'Idempotency-Created-At',
   'Idempotency-Replayed',

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KillPoint } from '../../src/database/index.js';
+import { answerKillPoints } from './answer-kill-points.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/src/main.js');
@@ -98,15 +99,6 @@ export function startRealService({
       await ended;
     },
   };
-}
-
-function answerKillPoints(child: ChildProcess, onKillPoint: (point: KillPoint) => Promise<void>): void {
-  child.on('message', (message: { killPoint: KillPoint; id: number }) => {
-    void onKillPoint(message.killPoint).finally(() => {
-      // It may be gone by now; then nobody waits.
-      if (child.connected) child.send({ goOn: message.id }, () => undefined);
-    });
-  });
 }
 
 function streamOf(stream: Readable | null): Readable {

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { KillPoint } from '../../src/database/index.js';
+import { answerKillPoints } from './answer-kill-points.js';
 
 export interface ServiceProcessOptions {
   /** Address of the database as the app role. */
@@ -11,7 +12,7 @@ export interface ServiceProcessOptions {
   onKillPoint?: (point: KillPoint) => Promise<void> | void;
 }
 
-/** The service as `npm start` runs it, in a process of its own, on a database that is there already. */
+/** The service's sources in a process of its own, on a database that is there already. real-service.ts runs what was built. */
 export interface ServiceProcess {
   baseUrl: string;
   pid: number;
@@ -62,14 +63,6 @@ export async function startServiceProcess({
       clearTimeout(impatience);
     },
   };
-}
-
-function answerKillPoints(child: ChildProcess, onKillPoint: (point: KillPoint) => Promise<void> | void): void {
-  child.on('message', (message: { killPoint: KillPoint; id: number }) => {
-    void Promise.resolve(onKillPoint(message.killPoint)).finally(() => {
-      if (child.connected) child.send({ goOn: message.id }, () => undefined);
-    });
-  });
 }
 
 /** The service prints where it serves once it does. */

@@ -12,6 +12,13 @@ const isRequired = process.env.REQUIRE_CHROMIUM === '1';
 const suite = chromiumMissing && !isRequired ? describe.skip : describe;
 if (chromiumMissing && !isRequired) console.warn(`The API page is not tested. ${chromiumMissing}.`);
 
+/** The module that docs/extending.md lets people start with. */
+function extensionToTry(): string {
+  const [, module = ''] =
+    /WAYBILL_EXTENSIONS=(\S+) npm start$/m.exec(readFileSync(join(ROOT, 'docs/extending.md'), 'utf8')) ?? [];
+  return module;
+}
+
 suite('the API page in a browser', () => {
   let service: StartedService;
   let browser: Browser;
@@ -20,7 +27,7 @@ suite('the API page in a browser', () => {
   beforeAll(async () => {
     if (chromiumMissing) throw new Error(chromiumMissing);
     mkdirSync(PICTURES, { recursive: true });
-    service = await startService({ WAYBILL_EXTENSIONS: 'dist/examples/holds-and-returns/index.js' });
+    service = await startService({ WAYBILL_EXTENSIONS: extensionToTry() });
     browser = await launchChromium();
     page = await browser.newPage({ viewport: { width: 1200, height: 900 } });
     page.setDefaultTimeout(60_000);
@@ -29,7 +36,8 @@ suite('the API page in a browser', () => {
       const isAnswer = message.text().includes('the server responded with a status of 4');
       if (message.type() === 'error' && !isAnswer) faults.push(message.text());
     });
-    await page.goto(`${service.baseUrl}/docs`);
+    // What people type: it leads to /docs.
+    await page.goto(service.baseUrl);
     await page.waitForSelector('.opblock');
   }, 240_000);
   afterAll(async () => {
@@ -61,6 +69,7 @@ suite('the API page in a browser', () => {
   };
 
   it('lists every operation, those of an extension too', async () => {
+    expect(new URL(page.url()).pathname).toBe('/docs');
     await picture('1-overview');
     const shown = await page.locator('.opblock-summary-path').allInnerTexts();
     expect(shown.length).toBeGreaterThan(14);

@@ -1,6 +1,6 @@
-import type { Pool } from 'pg';
+import type { ClientBase, Pool } from 'pg';
 import { verifierKeyText } from '../format/signed-note.js';
-import { EXPORT_FORMAT, type ExportLine } from '../verify/export-format.js';
+import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from '../verify/export-format.js';
 import type { ExportSource } from '../verify/write-export.js';
 import { LogStore } from './log-store.js';
 import { inTransaction } from './sealer-pool.js';
@@ -14,25 +14,36 @@ const PAGE = `
 
 /** A tenant's log up to its latest checkpoint, read as `waybill_sealer`; null when there is none. */
 export async function exportSource(pool: Pool, tenantId: number): Promise<ExportSource | null> {
-  const header = await inTransaction(pool, async (client) => {
-    const store = new LogStore(client, tenantId);
-    const [origin, [first], last] = [await store.origin(), await store.keys(), await store.lastCheckpoint()];
-    if (origin === null || !first) return null;
-    return {
-      export: EXPORT_FORMAT,
-      origin,
-      tenantId,
-      size: last?.size ?? 0,
-      firstKey: verifierKeyText(origin, first.publicKey),
-      checkpoint: last?.note ?? null,
-    } as const;
-  });
-  if (!header) return null;
+  const header = await inTransaction(pool, (client) => readHeader(client, tenantId));
+  return header && sourceOf(header, pool);
+}
+
+/** The same as one transaction sees it, with what it has changed itself. */
+export async function exportSourceWithin(client: ClientBase, tenantId: number): Promise<ExportSource | null> {
+  const header = await readHeader(client, tenantId);
+  return header && sourceOf(header, client);
+}
+
+async function readHeader(client: ClientBase, tenantId: number): Promise<ExportHeader | null> {
+  const store = new LogStore(client, tenantId);
+  const [origin, [first], last] = [await store.origin(), await store.keys(), await store.lastCheckpoint()];
+  if (origin === null || !first) return null;
+  return {
+    export: EXPORT_FORMAT,
+    origin,
+    tenantId,
+    size: last?.size ?? 0,
+    firstKey: verifierKeyText(origin, first.publicKey),
+    checkpoint: last?.note ?? null,
+  };
+}
+
+function sourceOf(header: ExportHeader, database: Pool | ClientBase): ExportSource {
   const page = async (afterIndex: number, limit: number): Promise<ExportLine[]> => {
-    const { rows } = await pool.query<ExportLine>({
+    const { rows } = await database.query<ExportLine>({
       name: 'audit_export_page',
       text: PAGE,
-      values: [tenantId, afterIndex, limit],
+      values: [header.tenantId, afterIndex, limit],
     });
     return rows;
   };

@@ -110,10 +110,13 @@ function show(result: VerificationResult, { json }: { json?: boolean }): void {
     ].flat();
     console.log(`  ${fault.detail}${place.length > 0 ? ` (${place.join(', ')})` : ''}`);
   }
-  console.log(
-    `  ${number(size)} events in the log, ${number(streams)} streams read, ${number(unsealed)} not sealed yet`,
-  );
-  if (!fault) console.log(`  root ${root}`);
+  if (fault) console.log(`  ${number(size)} events of ${number(streams)} streams were read before it`);
+  else {
+    console.log(
+      `  ${number(size)} events in the log, ${number(streams)} streams read, ${number(unsealed)} not sealed yet`,
+    );
+    console.log(`  root ${root}`);
+  }
   if (fromIndex > 0) console.log(`  the first ${number(fromIndex)} events were verified earlier and not read again`);
   if (!signaturesChecked) console.log('  signatures were not checked');
   for (const { index, abandonedSize } of breaks)

@@ -16,8 +16,9 @@ export interface CredentialOptions {
 
 interface DemoFile {
   baseUrl?: string;
-  database?: { url?: string };
-  tenants?: { slug?: string; keys?: Record<string, string> }[];
+  database?: { url?: string; superuserUrl?: string };
+  tenants?: { id?: string; slug?: string; keys?: Record<string, string> }[];
+  audit?: { verificationKey?: string | null };
 }
 
 /** There is nothing to log in with; the message says what to do. */
@@ -42,10 +43,28 @@ export async function findCredentials(options: CredentialOptions): Promise<Crede
   return { baseUrl: trimSlash(foundUrl), apiKey: foundKey };
 }
 
-/** Address of the running service's database as the app role; null when an address was given and it is somebody else's. */
-export async function findDatabaseUrl({ baseUrl, dataDir }: CredentialOptions): Promise<string | null> {
-  if (baseUrl !== undefined) return null;
-  return (await readDemoFile(join(dataDir, 'demo.json'))).database?.url ?? null;
+/** What only those have who own the server of the demo: its database, and the key that verifies its history. */
+export interface OwnServer {
+  /** As the role of the service. */
+  databaseUrl: string;
+  superuserUrl: string;
+  tenantId: number;
+  /** The public half of the key that signs the tenant's history; null where none signs it. */
+  verifierKey: string | null;
+}
+
+/** Null when an address or a key was given: then demo.json may tell of another service or tenant. */
+export async function findOwnServer({ baseUrl, apiKey, dataDir }: CredentialOptions): Promise<OwnServer | null> {
+  if (baseUrl !== undefined || apiKey !== undefined) return null;
+  const { database, tenants, audit } = await readDemoFile(join(dataDir, 'demo.json'));
+  const [tenant] = tenants ?? [];
+  if (!database?.url || !database.superuserUrl || !tenant?.id) return null;
+  return {
+    databaseUrl: database.url,
+    superuserUrl: database.superuserUrl,
+    tenantId: Number(tenant.id),
+    verifierKey: audit?.verificationKey ?? null,
+  };
 }
 
 async function readDemoFile(path: string): Promise<DemoFile> {

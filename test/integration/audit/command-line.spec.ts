@@ -85,7 +85,9 @@ describe('waybill audit', () => {
     );
     expect(await audit(offline, nowhere)).toMatchObject({
       exit: 1,
-      out: expect.stringMatching(/tampered, HASH_MISMATCH\n.* \(leaf 0, order\/.*, version 1\)/),
+      out: expect.stringMatching(
+        /tampered, HASH_MISMATCH\n.* \(leaf 0, order\/.*, version 1\)\n {2}0 events of 0 streams were read before it\n$/,
+      ),
     });
     expect(await audit(['verify', '--export', file('none'), '--vkey', vkey], nowhere)).toMatchObject({
       exit: 2,

@@ -6,7 +6,7 @@ import { ApiClient } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import type { Order } from '../../support/builders.js';
 import { move, placeIn, read } from '../../support/orders.js';
-import { startZonedService, type ZonedService } from '../../support/zoned-service.js';
+import { type ServiceProcess, startServiceProcess } from '../../support/service-process.js';
 import { rows } from '../../support/sql.js';
 
 /** Around the hours that Berlin skipped and had twice, and Mexico City's last change of all. */
@@ -20,9 +20,12 @@ const INSTANTS = [
   '2026-10-25T01:30:00.000001Z',
 ];
 
+/** What each process prints first: minutes west of UTC on the first of July. */
+const SAY_OFFSET = `console.log('offset', new Date('2026-07-01T12:00:00Z').getTimezoneOffset())`;
+
 describe('fault 15: instants are the same in every time zone', () => {
   let utc: TestApp;
-  const zones: (ZonedService & { zone: string })[] = [];
+  const zones: (ServiceProcess & { zone: string })[] = [];
   const orders: Order[] = [];
   beforeAll(async () => {
     utc = await startTestApp();
@@ -39,22 +42,25 @@ describe('fault 15: instants are the same in every time zone', () => {
     // The server's own zone must not matter either.
     await rows(utc.database.superuserUrl, `ALTER DATABASE ${utc.database.name} SET timezone = 'Asia/Kathmandu'`);
     const started = ['America/Mexico_City', 'Europe/Berlin'].map(async (zone) => ({
-      ...(await startZonedService(utc.database, { TZ: zone, PGTZ: zone })),
+      ...(await startServiceProcess({
+        databaseUrl: utc.database.appUrl,
+        env: { TZ: zone, PGTZ: zone, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(SAY_OFFSET)}` },
+      })),
       zone,
     }));
     zones.push(...(await Promise.all(started)));
   }, 180_000);
   afterAll(async () => {
-    await Promise.all(zones.map(({ stop }) => stop()));
+    await Promise.all(zones.map(({ kill }) => kill('SIGTERM', 10_000)));
     await utc.close();
   });
 
   const clients = () => zones.map(({ baseUrl }) => new ApiClient(baseUrl, utc.tenants[0].keys.operator));
 
   it('the processes really run in other zones', () => {
-    expect(zones.map(({ zone, timezoneOffset }) => [zone, timezoneOffset])).toEqual([
-      ['America/Mexico_City', 360],
-      ['Europe/Berlin', -120],
+    expect(zones.map(({ zone, output }) => [zone, /offset (-?\d+)/.exec(output())?.[1]])).toEqual([
+      ['America/Mexico_City', '360'],
+      ['Europe/Berlin', '-120'],
     ]);
   });
 

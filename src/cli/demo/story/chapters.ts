@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { goingAroundTheApi } from './going-around-the-api.js';
+import { paymentThatTimesOut } from './payment-that-times-out.js';
 import { type Chapter, expectAnswer, PromiseBroken, type StoryContext } from './storyteller.js';
+import { tampering } from './tampering.js';
 
 const placing: Chapter = {
   title: 'An order',
@@ -61,7 +63,16 @@ const delivery: Chapter = {
 };
 
 /** The story, in its order. A feature adds its chapter where it belongs. */
-export const CHAPTERS: readonly Chapter[] = [placing, doubleClick, race, illegalStep, goingAroundTheApi, delivery];
+export const CHAPTERS: readonly Chapter[] = [
+  placing,
+  doubleClick,
+  race,
+  illegalStep,
+  paymentThatTimesOut,
+  goingAroundTheApi,
+  delivery,
+  tampering,
+];
 
 function move(api: StoryContext['api'], id: string, to: string) {
   return api.post(`/v1/orders/${id}/transitions`, { to }, randomUUID());

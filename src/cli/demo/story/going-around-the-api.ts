@@ -5,15 +5,15 @@ import { type Chapter, PromiseBroken } from './storyteller.js';
 /** Who has the database's password needs no API. The rules are in the database, so they hold there too. */
 export const goingAroundTheApi: Chapter = {
   title: 'Around the API',
-  async play({ say, order, databaseUrl }) {
-    if (databaseUrl === null) {
+  async play({ say, order, server }) {
+    if (!server) {
       say.does('(The database is not at hand here, so nobody tries it by SQL.)');
       return;
     }
-    const client = new pg.Client({ connectionString: databaseUrl, application_name: 'waybill demo' });
+    const client = new pg.Client({ connectionString: server.databaseUrl, application_name: 'waybill demo' });
     await client.connect();
     try {
-      await attempt(client, order.id, say.does.bind(say), say.sees.bind(say));
+      await attempt(client, server.tenantId, order.id, say.does.bind(say), say.sees.bind(say));
     } finally {
       await client.end();
     }
@@ -22,13 +22,14 @@ export const goingAroundTheApi: Chapter = {
 
 type Line = (text: string) => void;
 
-async function attempt(client: pg.Client, orderId: string, does: Line, sees: Line): Promise<void> {
+async function attempt(client: pg.Client, tenantId: number, orderId: string, does: Line, sees: Line): Promise<void> {
   does("Somebody opens psql, with the password of the service: UPDATE orders SET status = 'delivered' …");
   sees(`PostgreSQL refuses: ${await refusal(client, update(orderId))}`);
   does('They say who they are, as the service does, and try again.');
   const tenant = await client.query<{ tenant: string }>(
-    `SELECT set_config('waybill.tenant_id', '1', false) AS tenant, set_config('waybill.actor', gen_random_uuid()::text, false),
+    `SELECT set_config('waybill.tenant_id', $1, false) AS tenant, set_config('waybill.actor', gen_random_uuid()::text, false),
             set_config('waybill.roles', 'admin', false)`,
+    [String(tenantId)],
   );
   if (tenant.rowCount !== 1) throw new PromiseBroken('the context could not be set');
   sees(`PostgreSQL refuses: ${await refusal(client, update(orderId))}`);

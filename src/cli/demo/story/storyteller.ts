@@ -1,12 +1,17 @@
 import type { ApiAnswer, ApiClient } from '../api-client.js';
 import { detailOf } from '../api-client.js';
+import type { OwnServer } from '../credentials.js';
 
 /** What the chapters share: the service, and the order that the story is about. */
 export interface StoryContext {
   api: ApiClient;
   say: Say;
-  /** Address of the database as the app role; null where only the API is known. */
-  databaseUrl: string | null;
+  /** Why requests were sent again, so far. */
+  retries: readonly string[];
+  /** Null where only the API is known. */
+  server: OwnServer | null;
+  /** Where files of the story may stay. */
+  dataDir: string;
   /** Set by the first chapter. */
   order: StoryOrder;
 }

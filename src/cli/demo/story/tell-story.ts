@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ApiClient, KeyRefused, ServiceUnreachable } from '../api-client.js';
-import { type CredentialOptions, CredentialsMissing, findCredentials, findDatabaseUrl } from '../credentials.js';
+import { type CredentialOptions, CredentialsMissing, findCredentials, findOwnServer } from '../credentials.js';
 import type { ProgressOutput } from '../progress.js';
 import { CHAPTERS } from './chapters.js';
 import { PromiseBroken, Say, type StoryContext } from './storyteller.js';
@@ -10,10 +10,11 @@ export async function tellStory(options: CredentialOptions, stdout: ProgressOutp
   const say = new Say((text) => void stdout.write(text), stdout.isTTY === true && !process.env['NO_COLOR']);
   try {
     const credentials = await findCredentials(options);
-    const api = new ApiClient({ ...credentials, maxTries: 20 });
+    const retries: string[] = [];
+    const api = new ApiClient({ ...credentials, maxTries: 20, onRetry: (why) => retries.push(why) });
     say.plain(`What Waybill promises, on ${credentials.baseUrl}`);
-    const databaseUrl = await findDatabaseUrl(options);
-    const story: StoryContext = { api, say, databaseUrl, order: newOrder() };
+    const server = await findOwnServer(options);
+    const story: StoryContext = { api, say, retries, server, dataDir: options.dataDir, order: newOrder() };
     for (const [at, chapter] of CHAPTERS.entries()) {
       say.title(at + 1, chapter.title);
       await chapter.play(story);
