@@ -90,7 +90,6 @@ CREATE TABLE waybill.refunds (
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   transition_reason text,
-  CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT refunds_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
   CONSTRAINT refunds_status_check CHECK (status IN ('processing', 'succeeded', 'failed', 'needs_reconciliation')),
   CONSTRAINT refunds_version_positive CHECK (version >= 1),
@@ -100,7 +99,9 @@ CREATE TABLE waybill.refunds (
   CONSTRAINT refunds_decline_code_length CHECK (length(decline_code) BETWEEN 1 AND 100),
   CONSTRAINT refunds_transition_reason_passes CHECK (transition_reason IS NULL)
 )`);
-    await db.query(`CREATE INDEX refunds_payment_idx ON waybill.refunds (tenant_id, payment_id, created_at, id)`);
+    await db.query(`
+CREATE INDEX refunds_payment_idx ON waybill.refunds (tenant_id, payment_id, created_at, id);
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id)`);
     await db.query(`
 CREATE TABLE waybill.payment_attempts (
   tenant_id      bigint NOT NULL,

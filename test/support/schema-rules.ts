@@ -53,6 +53,14 @@ export const SCHEMA_RULES: readonly Rule[] = [
       AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p')`,
   },
   {
+    // Without statistics the planner takes the youngest of the indexes that hold the key's columns, and plans are kept.
+    says: 'the primary key is made after every index that holds all of its columns',
+    query: `SELECT i.indexrelid::regclass AS what FROM pg_index i
+        JOIN pg_index k ON k.indrelid = i.indrelid AND k.indisprimary AND k.indexrelid < i.indexrelid
+        JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE ${TENANT_TABLE} AND k.indkey::int[] <@ i.indkey::int[]`,
+  },
+  {
     says: 'a foreign key of a tenant table begins with tenant_id on both sides',
     query: `SELECT format('%s on %s', k.conname, c.oid::regclass) AS what FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
         JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -245,6 +245,11 @@ const BAD: [what: string, statement: string, rule: string][] = [
     'the app role writes lines, contacts and history through commands alone: UPDATE on waybill.order_lines',
   ],
   [
+    'an index that hides the primary key',
+    'CREATE INDEX parcels_order_idx ON waybill.parcels (tenant_id, order_id, id)',
+    'the primary key is made after every index that holds all of its columns: waybill.parcels_order_idx',
+  ],
+  [
     'a definer function without a tenant',
     `CREATE FUNCTION waybill.f(p_id uuid) RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 'SELECT 1'`,
     'a SECURITY DEFINER function that is no trigger is one the app role is meant to call, with the tenant as parameter: waybill.f(uuid)',
