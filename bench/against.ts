@@ -46,7 +46,7 @@ async function compareBuilds(bench: Bench): Promise<Row[]> {
     const rows: Row[] = [];
     for (const [kind, side] of Object.entries(kinds)) {
       const sides = [side(`${kind}, this build`, here), side(`${kind}, the other`, there)];
-      const [ours = [], theirs = []] = await alternate(sides, options, bench.say);
+      const [ours = [], theirs = []] = await alternate(bench, sides);
       const details = { this: describe(ours), other: describe(theirs) };
       const common = { against: options.against, unit: '×', goal: null, details };
       rows.push(

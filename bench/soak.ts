@@ -57,6 +57,7 @@ export async function soak({ options, server, say }: Bench): Promise<number> {
   try {
     say('finding the limit');
     await drive(options.warmSeconds);
+    await server.analyze();
     const limit = (await drive(options.seconds)).perSecond;
     const slices: Slice[] = [];
     for (let left = options.soak; left > 0; left -= SLICE_SECONDS) {

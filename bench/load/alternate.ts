@@ -1,14 +1,9 @@
+import type { Bench } from '../measures/measure.js';
 import type { Sample } from './sample.js';
 
 export interface Side {
   name: string;
   run(seconds: number): Promise<Sample>;
-}
-
-export interface Turns {
-  rounds: number;
-  seconds: number;
-  warmSeconds: number;
 }
 
 /**
@@ -17,16 +12,17 @@ export interface Turns {
  *
  * @returns samples by side, in the order of the sides
  */
-export async function alternate(sides: Side[], turns: Turns, say: (text: string) => void): Promise<Sample[][]> {
+export async function alternate({ options, server, say }: Bench, sides: Side[]): Promise<Sample[][]> {
   for (const side of sides) {
     say(`warming up: ${side.name}`);
-    await side.run(turns.warmSeconds);
+    await side.run(options.warmSeconds);
   }
+  await server.analyze();
   const samples: Sample[][] = sides.map(() => []);
-  for (let round = 1; round <= turns.rounds; round += 1) {
+  for (let round = 1; round <= options.rounds; round += 1) {
     for (const [index, side] of sides.entries()) {
-      say(`round ${round} of ${turns.rounds}: ${side.name}`);
-      samples[index]?.push(await side.run(turns.seconds));
+      say(`round ${round} of ${options.rounds}: ${side.name}`);
+      samples[index]?.push(await side.run(options.seconds));
     }
   }
   return samples;

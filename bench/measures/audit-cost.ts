@@ -13,7 +13,7 @@ const MANY_CLIENTS = 64;
 export const auditCost: Measure = {
   name: 'audit-cost',
   run: async (bench): Promise<Row[]> => {
-    const { server, options } = bench;
+    const { server } = bench;
     const audited = await server.createDatabase('bench_audited');
     const silent = await server.createDatabase('bench_silent');
     await query(silent.superuserUrl, 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_event_insert');
@@ -41,7 +41,7 @@ export const auditCost: Measure = {
     );
     try {
       const [httpWith = [], httpWithout = [], oneWith = [], oneWithout = [], manyWith = [], manyWithout = []] =
-        await alternate([...http, ...sql], options, bench.say);
+        await alternate(bench, [...http, ...sql]);
       const growth = (many: typeof oneWith, one: typeof oneWith): number[] => ratios(many, one, throughput);
       const without = growth(manyWithout, oneWithout);
       return [

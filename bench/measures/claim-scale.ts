@@ -25,14 +25,10 @@ export const claimScale: Measure = {
         `SELECT waybill.complete_key(1, 'new-' || :key, sha256('request'), NULL, 201::smallint, '{"etag": "1"}', sha256('answer'), 'order/x', interval '24 hours');`,
         'COMMIT;',
       ].join('\n');
-      const [large = [], small = []] = await alternate(
-        [
-          sqlSide(bench, 'many old keys', full, script.replace('OPERATOR', full.operator)),
-          sqlSide(bench, 'empty table', empty, script.replace('OPERATOR', empty.operator)),
-        ],
-        options,
-        bench.say,
-      );
+      const [large = [], small = []] = await alternate(bench, [
+        sqlSide(bench, 'many old keys', full, script.replace('OPERATOR', full.operator)),
+        sqlSide(bench, 'empty table', empty, script.replace('OPERATOR', empty.operator)),
+      ]);
       return [
         {
           measure: `claim with ${options.keys.toLocaleString('en-US')} old keys: time`,

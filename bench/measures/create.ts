@@ -31,7 +31,7 @@ export const create: Measure = {
     );
     try {
       const sides = [...ours.map(({ side }) => side), plainly];
-      const [http = [], ...others] = await alternate(sides, options, bench.say);
+      const [http = [], ...others] = await alternate(bench, sides);
       bench.say('checking rows and hashes');
       await checkWrites(
         database,

@@ -12,7 +12,7 @@ import type { Measure } from './measure.js';
 export const keyCost: Measure = {
   name: 'key-cost',
   run: async (bench) => {
-    const { server, options } = bench;
+    const { server } = bench;
     const database = await server.createDatabase('bench_keys');
     if (!(await hasFunction(database.superuserUrl, 'waybill.claim_key'))) return [];
     const service = await startService(database, { program: [join(ROOT, 'bench/service/unkeyed.mjs')] });
@@ -20,14 +20,10 @@ export const keyCost: Measure = {
     const requests = (path: string) => (seconds: number) =>
       createRequests(Math.ceil(seconds * MOST_PER_SECOND), headers, path);
     try {
-      const [keyed = [], unkeyed = []] = await alternate(
-        [
-          httpSide(bench, 'with a key', service, requests('/v1/orders')),
-          httpSide(bench, 'without', service, requests('/bench/orders')),
-        ],
-        options,
-        bench.say,
-      );
+      const [keyed = [], unkeyed = []] = await alternate(bench, [
+        httpSide(bench, 'with a key', service, requests('/v1/orders')),
+        httpSide(bench, 'without', service, requests('/bench/orders')),
+      ]);
       return [
         {
           measure: 'idempotency: CPU seconds a create with key',

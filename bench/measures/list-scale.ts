@@ -29,11 +29,12 @@ export const listScale: Measure = {
       return repeatedSide(bench, `page ${page} of ${size}`, services[size], requests);
     };
     try {
-      const [firstMany = [], firstFew = [], deepMany = [], deepFew = []] = await alternate(
-        [await side('many', 1), await side('few', 1), await side('many', deepPage), await side('few', deepPage)],
-        options,
-        bench.say,
-      );
+      const [firstMany = [], firstFew = [], deepMany = [], deepFew = []] = await alternate(bench, [
+        await side('many', 1),
+        await side('few', 1),
+        await side('many', deepPage),
+        await side('few', deepPage),
+      ]);
       const row = (page: number, large: typeof firstMany, small: typeof firstMany): Row => ({
         measure: `list, page ${page.toLocaleString('en-US')} at ${options.orders.toLocaleString('en-US')} orders: time`,
         against: `the same at ${(options.quick ? 1_000 : FEW).toLocaleString('en-US')} orders`,

@@ -39,7 +39,7 @@ export const processes: Measure = {
     });
     try {
       const sides = [side('two processes', services), side('one process', services.slice(0, 1))];
-      const [two = [], one = []] = await alternate(sides, options, bench.say);
+      const [two = [], one = []] = await alternate(bench, sides);
       await checkWrites(database, placed);
       return [
         {

@@ -27,26 +27,22 @@ export const read: Measure = {
     const headers = authorization(database.tenant.keys.viewer);
     const get = (path: string) => ({ method: 'GET', path, headers });
     try {
-      const [one = [], oneSql = [], list = [], listSql = []] = await alternate(
-        [
-          repeatedSide(
-            bench,
-            'read one over HTTP',
-            service,
-            orders.map(({ id }) => get(`/v1/orders/${id}`)),
-          ),
-          sqlSide(bench, 'read one with pgbench', database, scripts.readOne),
-          repeatedSide(
-            bench,
-            'list of 50 over HTTP',
-            service,
-            Array.from({ length: options.connections }, () => get('/v1/orders?limit=50')),
-          ),
-          sqlSide(bench, 'list of 50 with pgbench', database, scripts.list),
-        ],
-        options,
-        bench.say,
-      );
+      const [one = [], oneSql = [], list = [], listSql = []] = await alternate(bench, [
+        repeatedSide(
+          bench,
+          'read one over HTTP',
+          service,
+          orders.map(({ id }) => get(`/v1/orders/${id}`)),
+        ),
+        sqlSide(bench, 'read one with pgbench', database, scripts.readOne),
+        repeatedSide(
+          bench,
+          'list of 50 over HTTP',
+          service,
+          Array.from({ length: options.connections }, () => get('/v1/orders?limit=50')),
+        ),
+        sqlSide(bench, 'list of 50 with pgbench', database, scripts.list),
+      ]);
       const row = (measure: string, http: typeof one, sql: typeof one): Row => ({
         measure,
         against: 'pgbench with the same statements as the app role, context included',

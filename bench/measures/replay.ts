@@ -13,7 +13,7 @@ const KEYS = 240;
 export const replay: Measure = {
   name: 'replay',
   run: async (bench) => {
-    const { server, options } = bench;
+    const { server } = bench;
     const database = await server.createDatabase('bench_replay');
     if (!(await hasFunction(database.superuserUrl, 'waybill.claim_key'))) return [];
     const service = await startService(database);
@@ -28,7 +28,7 @@ export const replay: Measure = {
     );
     try {
       const sides = [repeatedSide(bench, 'replay', service, finished), creates.side];
-      const [replays = [], created = []] = await alternate(sides, options, bench.say);
+      const [replays = [], created = []] = await alternate(bench, sides);
       await checkWrites(database, creates.total() + KEYS);
       return [
         {

@@ -49,9 +49,8 @@ export const transition: Measure = {
     ];
     try {
       const [http = [], sql = []] = await alternate(
+        { ...bench, options: turns },
         sides.map(({ side }) => side),
-        turns,
-        bench.say,
       );
       bench.say('checking states and hashes');
       await check(database.superuserUrl, sides[0]?.total() ?? 0, sides[1]?.total() ?? 0);
