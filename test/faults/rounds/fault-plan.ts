@@ -83,11 +83,11 @@ export function planRound(seed: number, round: number, clients: number): Planned
   return { faults, clients: stories };
 }
 
-/** A round of chaos: for so long a new fault every second or so, while each client goes on from story to story. */
+/** A round of chaos: for so long a new fault every second or two, while each client goes on from story to story. */
 export function planChaos(seed: number, round: number, clients: number, lengthMs: number): PlannedRound {
   const random = randomOf(seed, round);
   const faults: PlannedFault[] = [];
-  for (let at = below(random, 1_000); at < lengthMs; at += 200 + below(random, 1_600)) {
+  for (let at = below(random, 1_000); at < lengthMs; at += 300 + below(random, 2_400)) {
     const point = random() < 0.5 ? 'any time' : pick(random, POINTS);
     faults.push({ ...planFault(random, point, pick(random, ACTIONS)), delayMs: at });
   }

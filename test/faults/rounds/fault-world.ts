@@ -15,7 +15,7 @@ const START_PATIENCE_MS = 120_000;
 const SEAL_INTERVAL_MS = 200;
 const CRASH_PATIENCE_MS = 2_000;
 const SETTINGS = {
-  LOG_LEVEL: 'fatal',
+  LOG_LEVEL: 'error',
   DATABASE_POOL_SIZE: '8',
   DATABASE_CONNECT_TIMEOUT: '2',
   DATABASE_STATEMENT_TIMEOUT: '5',
@@ -37,6 +37,12 @@ interface Armed extends PlannedFault {
   hasStruck: boolean;
 }
 
+/** Where one service runs after the other; null while it does not serve. */
+interface Place {
+  service: RealService;
+  baseUrl: string | null;
+}
+
 export interface WorldOptions {
   /** Processes of the service. */
   services: number;
@@ -53,10 +59,10 @@ export class FaultWorld {
   readonly struck: Record<string, number> = {};
   private armed: Armed[] = [];
   private timers: NodeJS.Timeout[] = [];
-  private readonly places: { service: RealService; baseUrl: string | null }[] = [];
+  private readonly places: Place[] = [];
   private pending: Promise<void>[] = [];
   private closing = false;
-  private restarting: Promise<void> = Promise.resolve();
+  private postgresWork: Promise<void> = Promise.resolve();
 
   private constructor(
     readonly postgres: OwnPostgres,
@@ -130,8 +136,9 @@ export class FaultWorld {
   }
 
   async close(): Promise<void> {
-    await this.settle();
     this.closing = true;
+    for (const timer of this.timers) clearTimeout(timer);
+    await Promise.allSettled(this.pending);
     await Promise.all(this.places.map(({ service }) => service.kill()));
     await this.postgres.discard();
     await rm(this.checkpointDir, { recursive: true, force: true });
@@ -149,7 +156,7 @@ export class FaultWorld {
 
   /** Notes where a service answers, for as long as it lives, and starts another one after it. */
   private async watch(at: number, service: RealService): Promise<void> {
-    const baseUrl = await Promise.race([service.baseUrl().catch(() => null), service.ended.then(() => null)]);
+    const baseUrl = await service.baseUrl(START_PATIENCE_MS).catch(() => null);
     if (this.places[at]?.service === service) this.places[at].baseUrl = baseUrl;
     await service.ended;
     if (!this.closing) this.launch(at);
@@ -169,8 +176,7 @@ export class FaultWorld {
   private async untilEnoughServe(): Promise<void> {
     const serving = (): number => this.places.filter(({ baseUrl }) => baseUrl !== null).length;
     for (const until = Date.now() + START_PATIENCE_MS; serving() < this.options.serving;) {
-      if (Date.now() > until)
-        throw new Error(`a service doesn't start: ${this.places.map((p) => p.service.errors()).join()}`);
+      if (Date.now() > until) throw new Error(`a service doesn't start: ${this.places.map(stateOf).join('; ')}`);
       await sleep(20);
     }
   }
@@ -212,7 +218,7 @@ export class FaultWorld {
       case 'end backends':
         return both(this.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${OF_SERVICES}`));
       case 'crash backend':
-        return both(this.crashBackend());
+        return both(this.oneByOne(() => this.crashBackend().catch(() => undefined)));
       case 'restart postgres':
         return { now: sleep(20), later: this.restartPostgres() };
       case 'kill postgres':
@@ -225,24 +231,26 @@ export class FaultWorld {
     }
   }
 
-  /** Two faults of a round may both restart it: one after the other. */
   private restartPostgres(signal?: 'SIGKILL'): Promise<void> {
-    this.restarting = this.restarting
-      .then(() => signal && this.postgres.signal(signal))
-      .then(() => this.postgres.stop())
-      .then(() => this.postgres.start());
-    return this.restarting;
+    return this.oneByOne(async () => {
+      if (signal) await this.postgres.signal(signal);
+      await this.postgres.stop();
+      await this.postgres.start();
+    });
   }
 
-  /** A server that another fault has ended has nothing to pause. */
-  private async pausePostgres(pauseMs: number): Promise<void> {
-    const isPaused = await this.postgres.signal('SIGSTOP').then(
-      () => true,
-      () => false,
-    );
-    if (!isPaused) return;
-    await sleep(pauseMs);
-    await this.postgres.signal('SIGCONT');
+  private pausePostgres(pauseMs: number): Promise<void> {
+    return this.oneByOne(async () => {
+      await this.postgres.signal('SIGSTOP');
+      await sleep(pauseMs);
+      await this.postgres.signal('SIGCONT');
+    });
+  }
+
+  /** Two faults may both stop PostgreSQL. Backends that are paused when their postmaster dies would stay so for ever. */
+  private oneByOne(work: () => Promise<void>): Promise<void> {
+    this.postgresWork = this.postgresWork.then(work);
+    return this.postgresWork;
   }
 
   private async untilGone(service: RealService | undefined): Promise<void> {
@@ -272,6 +280,11 @@ export class FaultWorld {
   private async sql(text: string): Promise<void> {
     await this.postgres.query(text).catch(() => []);
   }
+}
+
+function stateOf({ service: { child, log, errors }, baseUrl }: Place): string {
+  const end = child.exitCode ?? child.signalCode ?? 'runs';
+  return `${child.pid} ${end}, at ${baseUrl}, said ${JSON.stringify(log.at(-1))} ${errors()}`;
 }
 
 function both(effect: Promise<void>): { now: Promise<void>; later: Promise<void> } {
