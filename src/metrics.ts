@@ -4,6 +4,7 @@ import { DatabaseProbe } from './database/index.js';
 import { CallRecoverer, KeySweeper } from './idempotency/index.js';
 import type { ServiceMetrics } from './observability/index.js';
 import { PaymentFigures } from './payments/index.js';
+import { StepFigures } from './workflow/index.js';
 
 /** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
 export function measureParts(app: INestApplicationContext, metrics: ServiceMetrics): void {
@@ -77,6 +78,13 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'waybill_recovery_failed_rounds_total',
     'Rounds of the recoverer that ended with an error.',
     () => recoverer.figures.failedRounds,
+  );
+  const steps = app.get(StepFigures, { strict: false });
+  metrics.counters(
+    'waybill_transitions_total',
+    'Committed steps of state machines that this process made, by the state they lead to. Replays do not count again.',
+    ['machine', 'to'],
+    () => steps.all().map(({ step: { machine, to }, times }) => ({ labels: { machine, to }, value: times })),
   );
   const payments = app.get(PaymentFigures, { strict: false });
   metrics.counter(

@@ -1,4 +1,5 @@
 import { type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { reach } from '../database/index.js';
 import { AuditController } from './audit.controller.js';
 import { AuditModule } from './audit.module.js';
 import { FeedService } from './feed.service.js';
@@ -74,7 +75,12 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
       provide: Sealer,
       inject: [PoolCloser, LogGrowth, SealerMetrics],
       useFactory: ({ pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
-        new Sealer({ pool, keys, origin, directory, edges: new KnownEdges() }, sealInterval, growth, metrics),
+        new Sealer(
+          { pool, keys, origin, directory, edges: new KnownEdges(), onStep: (step) => reach(`seal.${step}`) },
+          sealInterval,
+          growth,
+          metrics,
+        ),
     });
   }
   return providers;

@@ -11,6 +11,9 @@ export function addServeCommand(program: Command): void {
     .action(runService);
 }
 
+/** What still holds the process after its stop gets so long to end by itself. */
+const LEFT_OPEN_MS = 1000;
+
 /** Serves until it is told to stop. */
 export async function runService(): Promise<void> {
   const config = loadConfig();
@@ -25,4 +28,8 @@ export async function runService(): Promise<void> {
   await toldToStop;
   // Whoever started the process should see that not everything was answered, and nothing that hangs may keep it alive.
   if (!(await service.stop())) process.exit(1);
+  setTimeout(() => {
+    say('Everything was answered, but something that an extension or a driver left open still runs; it is cut off.');
+    process.exit();
+  }, LEFT_OPEN_MS).unref();
 }

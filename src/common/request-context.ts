@@ -2,18 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ProblemCode } from './problem-table.js';
 import type { TraceContext } from './trace-context.js';
 
-/** A step of a state machine. */
-export interface TransitionNote {
-  machine: string;
-  to: string;
-}
-
 /** What is known of the request that the running code works for. Logs, metrics and outgoing calls read it. */
 export interface RequestContext {
   readonly requestId: string;
   readonly trace: TraceContext;
-  /** The step that the request's command made; it has happened when the answer is a 2xx. */
-  transition?: TransitionNote;
   /** The problem that the request was answered with. */
   problem?: ProblemCode;
 }
@@ -28,12 +20,6 @@ export function runInRequest<T>(context: RequestContext, work: () => T): T {
 /** The request that the running code belongs to; undefined for background work. */
 export function currentRequest(): RequestContext | undefined {
   return requests.getStore();
-}
-
-/** Notes what the request's command does. A transaction that runs again notes the same again: only the last one counts. */
-export function noteTransition(transition: TransitionNote): void {
-  const request = currentRequest();
-  if (request) request.transition = transition;
 }
 
 /** Notes what the request is answered with when it fails. */

@@ -1,9 +1,23 @@
 /**
- * Named moments of a write at which a fault test stops a process, to kill it or its connection there and see what a
- * retry finds. Nothing happens at them unless a listener is installed: `loadConfig` allows that for tests only.
+ * Named moments of a write, and of the sealing after it, at which a fault test stops a process, to kill it or its
+ * connection there and see what a retry finds. Nothing happens at them unless a listener is installed: `loadConfig`
+ * allows that for tests only.
  */
 export type KillPoint =
-  'claim.before' | 'claim.after' | 'write.after' | 'commit.before' | 'commit.after' | 'call.before' | 'call.after';
+  | 'claim.before'
+  | 'claim.after'
+  | 'write.after'
+  | 'commit.before'
+  | 'commit.after'
+  | 'call.before'
+  | 'call.after'
+  | 'seal.locked'
+  | 'seal.signed'
+  | 'seal.appended'
+  | 'seal.checkpointed'
+  | 'seal.committed'
+  | 'seal.publishing'
+  | 'seal.published';
 
 type Listener = (point: KillPoint) => Promise<void>;
 
@@ -14,7 +28,7 @@ export function installKillPoints(next: Listener | undefined): void {
   listener = next;
 }
 
-/** Marks a moment of a write. */
+/** Marks such a moment. */
 export async function reach(point: KillPoint): Promise<void> {
   if (listener) await listener(point);
 }

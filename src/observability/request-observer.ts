@@ -59,11 +59,11 @@ export function observeRequests(fastify: FastifyInstance, { log, metrics, tracin
     const { method, headers, principal } = request;
     const route = request.is404 ? 'none' : (request.routeOptions.url ?? 'none');
     const { statusCode: status, elapsedTime } = reply;
-    const { problem, transition } = context;
+    const { problem } = context;
     const replayed = reply.getHeader('idempotency-replayed') === 'true';
     const hasKey = headers['idempotency-key'] !== undefined && !READING.has(method);
     const idempotency = idempotencyOutcome({ hasKey, replayed, status, problem });
-    metrics.end({ method, route, status, seconds: elapsedTime / 1000, idempotency, problem, transition });
+    metrics.end({ method, route, status, seconds: elapsedTime / 1000, idempotency, problem });
     span?.end({ method, route, status });
     // A flood of wrong keys must fill no log; the metrics count it.
     const isTurnedAway = !principal && (status === 401 || status === 429);

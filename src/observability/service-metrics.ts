@@ -1,5 +1,4 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { TransitionNote } from '../common/index.js';
 import { IDEMPOTENCY_OUTCOMES, type IdempotencyOutcome } from './idempotency-outcome.js';
 
 /** Seconds: from what a warm read takes to what the statement timeout allows. */
@@ -14,7 +13,6 @@ export interface ObservedRequest {
   seconds: number;
   idempotency: IdempotencyOutcome | undefined;
   problem: string | undefined;
-  transition: TransitionNote | undefined;
 }
 
 /**
@@ -28,7 +26,6 @@ export class ServiceMetrics {
   private readonly inFlight: Gauge;
   private readonly problems: Counter<'code'>;
   private readonly outcomes: Counter<'outcome'>;
-  private readonly transitions: Counter<'machine' | 'to'>;
 
   constructor(version: string) {
     const registers = [this.registry];
@@ -69,12 +66,6 @@ export class ServiceMetrics {
       labelNames: ['outcome'],
       registers,
     });
-    this.transitions = new Counter({
-      name: 'waybill_transitions_total',
-      help: 'Committed steps of state machines that requests asked for, by the state they lead to. Replays do not count again.',
-      labelNames: ['machine', 'to'],
-      registers,
-    });
     // A rate over a series that only just appeared misses its first increase.
     for (const outcome of IDEMPOTENCY_OUTCOMES) this.outcomes.inc({ outcome }, 0);
     for (const code of ['internal-error', 'unavailable', 'rate-limited']) this.problems.inc({ code }, 0);
@@ -84,14 +75,12 @@ export class ServiceMetrics {
     this.inFlight.inc();
   }
 
-  end({ method, route, status, seconds, idempotency, problem, transition }: ObservedRequest): void {
+  end({ method, route, status, seconds, idempotency, problem }: ObservedRequest): void {
     this.inFlight.dec();
     this.requests.inc({ method, route, status });
     this.durations.observe({ method, route }, seconds);
     if (problem) this.problems.inc({ code: problem });
     if (idempotency) this.outcomes.inc({ outcome: idempotency });
-    const happened = transition && status < 300 && idempotency !== 'replayed';
-    if (happened) this.transitions.inc({ machine: transition.machine, to: transition.to });
   }
 
   /** Adds a number that is read when it is asked for; NaN, which stands for "unknown", when that fails. */
@@ -109,13 +98,24 @@ export class ServiceMetrics {
 
   /** Adds a number that only grows, kept by somebody else and read when it is asked for. */
   counter(name: string, help: string, read: () => number): void {
-    const counter = new Counter({
+    this.counters(name, help, [], () => [{ labels: {}, value: read() }]);
+  }
+
+  /** The same for each of some labels. */
+  counters<Label extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly Label[],
+    read: () => Iterable<{ labels: Partial<Record<Label, string>>; value: number }>,
+  ): void {
+    const counter = new Counter<Label>({
       name,
       help,
+      labelNames,
       registers: [],
       collect() {
         this.reset();
-        this.inc(read());
+        for (const { labels, value } of read()) this.inc(labels, value);
       },
     });
     this.registry.registerMetric(counter);

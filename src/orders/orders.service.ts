@@ -6,13 +6,12 @@ import {
   findLineFault,
   findMetadataFault,
   mergePatch,
-  noteTransition,
   orderTotals,
   type OrderTotals,
   toJsonPointer,
 } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
-import { type PossibleTransition, type TransitionChange, WorkflowService } from '../workflow/index.js';
+import { type PossibleTransition, StepFigures, type TransitionChange, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
 import type { Contact, ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
 import {
@@ -51,6 +50,7 @@ export class OrdersService {
   constructor(
     private readonly orders: OrdersRepository,
     private readonly workflow: WorkflowService,
+    private readonly steps: StepFigures,
     private readonly events: EventReader,
   ) {}
 
@@ -128,9 +128,11 @@ export class OrdersService {
     expectedVersion: number | null,
   ): Promise<OrderDetails> {
     const reason = body.reason ?? null;
-    noteTransition({ machine: ORDER_MACHINE, to });
     const isExtended = this.workflow.isExtended(ORDER_MACHINE, to);
-    if (!isExtended && !metadata) return found(await this.orders.transition(tx, id, to, reason, expectedVersion, null));
+    if (!isExtended && !metadata) {
+      this.steps.countAtCommit(tx, { machine: ORDER_MACHINE, to });
+      return found(await this.orders.transition(tx, id, to, reason, expectedVersion, null));
+    }
 
     const order = found(await this.orders.lock(tx, id, expectedVersion));
     const change: TransitionChange = { machine: ORDER_MACHINE, entityId: id, from: order.status, to, reason };

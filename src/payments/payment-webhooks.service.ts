@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { Injectable, Logger } from '@nestjs/common';
-import { TransactionRunner, SystemUsers } from '../database/index.js';
+import { SystemUsers, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import { StepFigures } from '../workflow/index.js';
+import { stepsOf } from './payment-steps.js';
 import { ProviderNotFound, WebhookNotAccepted } from './payments.errors.js';
 import { PaymentsRepository } from './payments.repository.js';
 import { type PaymentProvider, type ProviderEvent, WebhookRefused } from './providers/payment-provider.js';
@@ -24,6 +26,7 @@ export class PaymentWebhooksService {
     private readonly providers: PaymentProviders,
     private readonly transactions: TransactionRunner,
     private readonly systemUsers: SystemUsers,
+    private readonly steps: StepFigures,
   ) {}
 
   /** Returns once the event is committed; until then the provider has to send it again. */
@@ -37,10 +40,18 @@ export class PaymentWebhooksService {
       await this.payments.keepStrayEvent(name, event, digest);
       return;
     }
-    const outcome = await this.transactions.run(context, 'write', (tx) =>
-      this.payments.keepEvent(tx, name, event, digest),
-    );
+    const outcome = await this.transactions.run(context, 'write', async (tx) => {
+      const kept = await this.payments.keepEvent(tx, name, event, digest);
+      if (kept === 'applied') await this.countSteps(tx, event.key);
+      return kept;
+    });
     this.logger.debug(`${name} ${event.type} ${event.id}: ${outcome}`);
+  }
+
+  private async countSteps(tx: TenantTransaction, key: string | null): Promise<void> {
+    const attempt = key === null ? null : await this.payments.findAttemptByKey(tx, key);
+    const payment = attempt && (await this.payments.find(tx, attempt.paymentId));
+    if (payment) for (const step of stepsOf(attempt, payment)) this.steps.countAtCommit(tx, step);
   }
 }
 

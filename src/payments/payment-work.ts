@@ -9,9 +9,11 @@ import {
   type StartedCall,
   type UnfinishedCall,
 } from '../idempotency/index.js';
+import { StepFigures } from '../workflow/index.js';
 import { PaymentDto, RefundDto } from './dto/payment.dto.js';
 import type { PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { PaymentFigures } from './payment-figures.js';
+import { stepsOf } from './payment-steps.js';
 import { PaymentDeclined } from './payments.errors.js';
 import { PaymentsRepository } from './payments.repository.js';
 import type { PaymentProvider, ProviderRequest, ProviderResult } from './providers/payment-provider.js';
@@ -30,6 +32,7 @@ export class PaymentWork implements ExternalWorkResumer {
     private readonly payments: PaymentsRepository,
     private readonly providers: PaymentProviders,
     private readonly figures: PaymentFigures,
+    private readonly steps: StepFigures,
   ) {}
 
   async resume(tx: TenantTransaction, call: UnfinishedCall): Promise<ResumedWork> {
@@ -71,6 +74,7 @@ export class PaymentWork implements ExternalWorkResumer {
     const attempt = await this.payments.findAttempt(tx, attemptId);
     const payment = attempt && (await this.payments.find(tx, attempt.paymentId));
     if (!payment) throw new Error(`Payment attempt ${attemptId} is gone`);
+    if (attempt.isChangedHere) for (const step of stepsOf(attempt, payment)) this.steps.countAtCommit(tx, step);
     if (outcome.kind === 'untold' && attempt.status === 'needs_reconciliation') this.figures.countUntold();
     if (attempt.status === 'refused') return { problem: new PaymentDeclined(attempt.declineCode ?? 'refused') };
     return answerOf(attempt, payment);

@@ -1,6 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
+import { WorkflowModule } from '../workflow/index.js';
 import { PaymentFigures } from './payment-figures.js';
 import { PaymentAuthorizedGuard, PaymentCapturedGuard } from './payment-guards.js';
 import { PaymentDetails } from './payment.entity.js';
@@ -35,7 +36,7 @@ export class PaymentsModule {
     };
     return {
       module: PaymentsModule,
-      imports: [TypeOrmModule.forFeature([PaymentDetails])],
+      imports: [TypeOrmModule.forFeature([PaymentDetails]), WorkflowModule],
       controllers: [PaymentsController, PaymentWebhooksController],
       providers: [
         providers,

@@ -158,7 +158,8 @@ export interface Coverage {
 
 const ATTEMPT = `SELECT a.id, a.payment_id AS "paymentId", a.refund_id AS "refundId", p.order_id AS "orderId", p.provider,
   p.provider_ref AS "paymentRef", a.operation, a.status, a.provider_key AS "providerKey", a.payment_method AS "paymentMethod",
-  a.amount, p.currency, a.decline_code AS "declineCode"
+  a.amount, p.currency, a.decline_code AS "declineCode",
+  coalesce(a.xmin = pg_current_xact_id_if_assigned()::xid, false) AS "isChangedHere"
   FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = $1 AND p.id = a.payment_id`;
 
 const FIND_ATTEMPT: NamedStatement = {

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { v7 as uuid } from 'uuid';
 import type { TenantTransaction } from '../database/index.js';
 import type { ExternalWork, ResumedWork } from '../idempotency/index.js';
+import { StepFigures } from '../workflow/index.js';
 import type { AuthorizeBody, CaptureBody, RefundBody } from './dto/payment-body.dto.js';
 import type { PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { PaymentWork } from './payment-work.js';
@@ -17,6 +18,7 @@ export class PaymentsService {
     private readonly payments: PaymentsRepository,
     private readonly providers: PaymentProviders,
     private readonly work: PaymentWork,
+    private readonly steps: StepFigures,
   ) {}
 
   async get(tx: TenantTransaction, id: string): Promise<PaymentDetails> {
@@ -45,7 +47,7 @@ export class PaymentsService {
   capture(id: string, { amount = null }: CaptureBody): ExternalWork {
     return this.begin(async (tx, clientKey, attemptId) => {
       const key = await this.keyOf(tx, id, 'capture', clientKey);
-      if (!(await this.payments.beginCapture(tx, id, attemptId, key, amount))) throw new PaymentNotFound();
+      this.begun(tx, await this.payments.beginCapture(tx, id, attemptId, key, amount));
     });
   }
 
@@ -53,7 +55,7 @@ export class PaymentsService {
   void(id: string): ExternalWork {
     return this.begin(async (tx, clientKey, attemptId) => {
       const key = await this.keyOf(tx, id, 'void', clientKey);
-      if (!(await this.payments.beginVoid(tx, id, attemptId, key))) throw new PaymentNotFound();
+      this.begun(tx, await this.payments.beginVoid(tx, id, attemptId, key));
     });
   }
 
@@ -64,6 +66,12 @@ export class PaymentsService {
       const refund = { id: uuid(), attemptId, providerKey: key, amount, tax, reason };
       if (!(await this.payments.beginRefund(tx, id, refund))) throw new PaymentNotFound();
     });
+  }
+
+  /** Capturing and voiding are steps of the payment themselves, before the provider has been asked. */
+  private begun(tx: TenantTransaction, payment: PaymentDetails | null): void {
+    if (!payment) throw new PaymentNotFound();
+    this.steps.countAtCommit(tx, { machine: 'payment', to: payment.status });
   }
 
   private async keyOf(tx: TenantTransaction, paymentId: string, operation: Operation, clientKey: string) {

@@ -7,6 +7,7 @@ export {
   TransitionHook,
   type TransitionHookProvider,
 } from './transition-extensions.js';
+export { type Step, StepFigures } from './step-figures.js';
 export { ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
 export { WorkflowModule } from './workflow.module.js';
 export { type PossibleTransition, WorkflowService } from './workflow.service.js';

@@ -5,6 +5,7 @@ import { ExtensionFinder, type FoundFollowUp, type FoundHook } from './extension
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
 import type { HookSelector, TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
 import { ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
+import { StepFigures } from './step-figures.js';
 import { WorkflowRepository } from './workflow.repository.js';
 
 /** A way out of an entity's present state, for one caller. */
@@ -29,6 +30,7 @@ export class WorkflowService implements OnApplicationBootstrap {
   constructor(
     private readonly repository: WorkflowRepository,
     private readonly extensions: ExtensionFinder,
+    private readonly steps: StepFigures,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
@@ -81,9 +83,10 @@ export class WorkflowService implements OnApplicationBootstrap {
 
   /**
    * Runs the hooks of a change that has just been made; what one throws undoes the transaction. What follows on the change
-   * is left for the time after the commit.
+   * is left for the time after the commit, and so is counting it.
    */
   async runHooks(tx: TenantTransaction, change: TransitionChange): Promise<void> {
+    this.steps.countAtCommit(tx, change);
     for (const { selector, provider } of this.hooks) {
       if (matches(selector, change)) await provider.run(tx, change);
     }

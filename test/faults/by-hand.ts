@@ -4,7 +4,7 @@ import { createTestDatabase } from '../support/database.js';
 import { startTestServer, stopTestServer } from '../support/test-server.js';
 import { measureClaimCost } from './claim-cost.js';
 import { PLANTS } from './rounds/plants.js';
-import { runRounds } from './rounds/run-rounds.js';
+import { type RoundsReport, runRounds } from './rounds/run-rounds.js';
 import { summaryOf } from './rounds/summary.js';
 import { measureCreateCost } from './create-cost.js';
 import { runStorm } from './idempotency-storm.js';
@@ -15,11 +15,15 @@ const USAGE = `Usage: npm run faults -- [what] [options], on a PostgreSQL of its
   rounds [--rounds 100] [--seed N]       (the default) sixteen clients a round, a fault at a named point in each,
          [--from N] [--plant NAME]       and a checker that names what broke. --from starts at a later round of the seed;
                                          --plant puts a bug in on purpose: ${PLANTS.map(({ name }) => `"${name}"`).join(', ')}
+  chaos  [--minutes 10] [--seed N]       two services, sixteen clients, and every second something is killed, restarted
+         [--from N]                      or paused: a service, a connection, PostgreSQL itself. Judged twice a minute
   storm  [--requests 10000] [--seed N]   requests with repeats, while service processes are killed
   payments [--payments 2000] [--seed N]  payments with a provider that fails, while service processes are killed
   claims [--rows 5000000]                what a claim costs with many old keys, against none
   cost                                   what a key costs: placing with and without one, and replaying
 `;
+
+const CHAOS_ROUND_MS = 30_000;
 
 /** The long forms of what the tests run in short. */
 async function main(): Promise<void> {
@@ -32,14 +36,16 @@ async function main(): Promise<void> {
       rows: { type: 'string' },
       rounds: { type: 'string' },
       from: { type: 'string' },
+      minutes: { type: 'string' },
       plant: { type: 'string' },
       help: { type: 'boolean' },
     },
   });
   const [what = 'rounds'] = positionals;
   const seed = Number(values.seed ?? Date.now() % 1_000_000);
-  if (what === 'rounds' && !values.help)
-    return rounds(Number(values.rounds ?? 100), seed, Number(values.from ?? 1), values.plant);
+  const from = Number(values.from ?? 1);
+  if (what === 'rounds' && !values.help) return rounds(Number(values.rounds ?? 100), seed, from, values.plant);
+  if (what === 'chaos' && !values.help) return chaos(Number(values.minutes ?? 10), seed, from);
   if (what !== 'storm' && what !== 'payments' && what !== 'claims' && what !== 'cost') {
     console.log(USAGE);
     process.exitCode = values.help ? 0 : 2;
@@ -68,8 +74,23 @@ async function rounds(count: number, seed: number, from: number, plantName: stri
     patienceMs,
     progress: (line) => console.log(line),
   });
+  conclude(report, 'rounds');
+}
+
+async function chaos(minutes: number, seed: number, from: number): Promise<void> {
+  const rounds = Math.max(1, Math.round((minutes * 60_000) / CHAOS_ROUND_MS));
+  const progress = (line: string): void => console.log(line);
+  conclude(await runRounds({ rounds, seed, from, chaosMs: CHAOS_ROUND_MS, progress }), 'chaos');
+}
+
+function conclude(report: RoundsReport, what: string): void {
   console.log(`\n${summaryOf(report)}`);
-  process.exitCode = report.broken.length === 0 ? 0 : 1;
+  const [first] = report.broken;
+  if (!first) return;
+  console.log(
+    `Again: npm run faults -- ${what} --seed ${report.seed} --from ${first.round} ${what === 'chaos' ? '--minutes 0.5' : '--rounds 1'}`,
+  );
+  process.exitCode = 1;
 }
 
 async function storm(requests: number, seed: number): Promise<void> {

@@ -1,20 +1,33 @@
 import { describe, expect, it } from '@jest/globals';
+import { PAIRS, POINTS } from '../faults/rounds/fault-plan.js';
 import { PLANTS } from '../faults/rounds/plants.js';
 import { runRounds } from '../faults/rounds/run-rounds.js';
 
 /** The short form; `npm run faults -- --rounds 1000` is the long one. A failure's seed repeats it there. */
 const SEED = Number(process.env.FAULT_SEED ?? Date.now() % 1_000_000);
-const ROUNDS = 5;
-/** Rounds of the plan are in a fixed order; this many begin somewhere else in each run. */
-const DIFFERENT_FAULTS = 56;
+const ROUNDS = 8;
+/** Rounds of the plan are in a fixed order; each run begins somewhere else. */
+const FROM = 1 + (SEED % PAIRS.length);
 
 /** The checker is the same on every PostgreSQL; once a run is enough. */
 const itOnce = process.env.TEST_POSTGRES === '15' ? it.skip : it;
 
 describe('rounds of faults', () => {
-  it('break nothing', async () => {
-    const report = await runRounds({ rounds: ROUNDS, seed: SEED, from: 1 + (SEED % DIFFERENT_FAULTS) });
+  it('come to every action at every point', () => {
+    expect(new Set(PAIRS.map(String)).size).toBe(PAIRS.length);
+  });
+
+  it('break nothing, and come by every point', async () => {
+    const report = await runRounds({ rounds: ROUNDS, seed: SEED, from: FROM });
     expect(report).toMatchObject({ seed: SEED, rounds: ROUNDS, broken: [] });
+    expect(Object.keys(report.struck).length).toBeGreaterThan(0);
+    const points = POINTS.filter((point) => point !== 'any time');
+    expect(Object.keys(report.reached).toSorted()).toEqual(points.toSorted());
+  }, 300_000);
+
+  it('break nothing when they come one upon the other, either', async () => {
+    const report = await runRounds({ rounds: 1, seed: SEED, chaosMs: 8_000 });
+    expect(report).toMatchObject({ seed: SEED, rounds: 1, broken: [] });
     expect(Object.keys(report.struck).length).toBeGreaterThan(0);
   }, 300_000);
 

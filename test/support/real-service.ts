@@ -28,7 +28,7 @@ export interface RealService {
   /** The first entry that matches, as soon as it is there. */
   entry(matches: (entry: ServiceLogEntry) => boolean, patienceMs?: number): Promise<ServiceLogEntry>;
   /** Where it answers; waits for it to be so. */
-  baseUrl(): Promise<string>;
+  baseUrl(patienceMs?: number): Promise<string>;
   /** Resolves with the exit code, or with the signal that ended it. */
   readonly ended: Promise<number | string>;
   /** Ends it however it takes. */
@@ -91,7 +91,7 @@ export function startRealService({
     log,
     errors: () => errors,
     entry,
-    baseUrl: async () => (await entry((line) => line.baseUrl !== undefined)).baseUrl ?? '',
+    baseUrl: async (patienceMs) => (await entry((line) => line.baseUrl !== undefined, patienceMs)).baseUrl ?? '',
     ended,
     kill: async (signal = 'SIGKILL') => {
       child.kill('SIGCONT');

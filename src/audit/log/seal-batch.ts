@@ -19,11 +19,11 @@ export interface SealingTools {
   origin: string;
   directory: CheckpointDirectory | null;
   edges?: KnownEdges;
-  /** Told of each step that has been done; tests kill the process there. */
+  /** Told of each step; tests kill the process there. */
   onStep?: (step: SealStep) => void | Promise<void>;
 }
 
-export type SealStep = 'locked' | 'signed' | 'appended' | 'checkpointed' | 'committed' | 'published';
+export type SealStep = 'locked' | 'signed' | 'appended' | 'checkpointed' | 'committed' | 'publishing' | 'published';
 
 /** Most events of one transaction. */
 export const BATCH_SIZE = 500;
@@ -70,6 +70,7 @@ export async function publishCheckpoint(
     await openLog(store, name, directory, edges);
     const last = await store.lastCheckpoint();
     if (!last || last.note === (await directory.read(tenantId))) return;
+    await onStep?.('publishing');
     await directory.publish(tenantId, last.note);
     await onStep?.('published');
   });

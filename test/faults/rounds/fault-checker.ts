@@ -14,7 +14,10 @@ export const INVARIANTS = {
   'charged once':
     'the provider’s books have one hold and one capture for each that was answered, and the payment agrees',
   'chain verifies': 'each event’s hash is right and carries the hash before it',
-  'log verifies': 'once all is sealed, `waybill audit verify` finds nothing',
+  'each event in the log once':
+    'it waits to be sealed or is a leaf, never both and never neither; leaves have no gap, and the last is signed',
+  'what is published is kept': 'the published checkpoint is one that the log has',
+  'log verifies': 'once all is sealed and published, `waybill audit verify` finds nothing',
   'nothing is stuck': 'no key in progress, no transaction left open, nobody waiting for a lock',
 } as const;
 export type Invariant = keyof typeof INVARIANTS;

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import type { KillPoint } from '../../../src/database/index.js';
 import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
 import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
@@ -9,55 +11,78 @@ import { type RealService, startRealService } from '../../support/real-service.j
 import { below, type Random } from '../storm-plan.js';
 import type { PlannedFault } from './fault-plan.js';
 
-const SERVICES = 2;
 const START_PATIENCE_MS = 120_000;
+const SEAL_INTERVAL_MS = 200;
+const CRASH_PATIENCE_MS = 2_000;
 const SETTINGS = {
-  LOG_LEVEL: 'fatal',
+  LOG_LEVEL: 'error',
   DATABASE_POOL_SIZE: '8',
   DATABASE_CONNECT_TIMEOUT: '2',
   DATABASE_STATEMENT_TIMEOUT: '5',
   DATABASE_LOCK_TIMEOUT: '3',
   SHUTDOWN_GRACE: '3',
-  IDEMPOTENCY_LEASE: '2s',
+  IDEMPOTENCY_LEASE: '1s',
 };
+
+/** So that reading what a round left takes as long after a thousand rounds as after the first. */
+const INDEXES = `
+  CREATE INDEX fault_orders ON waybill.orders ((metadata ->> 'faultKey'));
+  CREATE INDEX fault_ledger ON simulated_provider.ledger ((metadata ->> 'waybill_order'));
+  CREATE INDEX fault_keys ON waybill.idempotency_keys (idempotency_key);`;
+
+const OF_SERVICES = `usename IN ('waybill_app', 'waybill_sealer')`;
 
 interface Armed extends PlannedFault {
   seen: number;
   hasStruck: boolean;
 }
 
-/** Two services on one PostgreSQL, all real, and the hand that strikes them. Whatever it ends, it starts again. */
+/** Where one service runs after the other; null while it does not serve. */
+interface Place {
+  service: RealService;
+  baseUrl: string | null;
+}
+
+export interface WorldOptions {
+  /** Processes of the service. */
+  services: number;
+  /** So many of them have to serve when a round begins; the others may still be starting. */
+  serving: number;
+  /** For the services, such as the import of a planted bug. */
+  nodeOptions?: readonly string[];
+}
+
+/** Services on one PostgreSQL, all real, and the hand that strikes them. Whatever it ends, it starts again. */
 export class FaultWorld {
   /** How often each point was reached, and how often a fault struck there. */
   readonly reached: Record<string, number> = {};
   readonly struck: Record<string, number> = {};
   private armed: Armed[] = [];
   private timers: NodeJS.Timeout[] = [];
-  private readonly places: { service: RealService; baseUrl: string | null }[] = [];
+  private readonly places: Place[] = [];
   private pending: Promise<void>[] = [];
   private closing = false;
-  private restarting: Promise<void> = Promise.resolve();
+  private postgresWork: Promise<void> = Promise.resolve();
 
   private constructor(
     readonly postgres: OwnPostgres,
-    private readonly checkpointDir: string,
-    private readonly nodeOptions: readonly string[],
+    readonly checkpointDir: string,
+    private readonly options: WorldOptions,
   ) {}
 
-  /** @param nodeOptions for the services, such as the import of a planted bug */
-  static async start(nodeOptions: readonly string[] = []): Promise<FaultWorld> {
+  static async start(options: WorldOptions): Promise<FaultWorld> {
     const world = new FaultWorld(
       await startOwnPostgres({ durable: true }),
       await mkdtemp(join(tmpdir(), 'waybill-fault-checkpoints-')),
-      nodeOptions,
+      options,
     );
-    for (let at = 0; at < SERVICES; at += 1) world.launch(at);
-    await world.untilAllServe();
+    await world.postgres.query(INDEXES);
+    for (let at = 0; at < options.services; at += 1) world.launch(at);
+    await world.untilEnoughServe();
     return world;
   }
 
   /** Addresses and keys of the services and of whoever verifies what they sealed. */
-  readonly sealIntervalMs = 200;
   private readonly signingKey = generateSigningKey();
   get auditEnv(): Record<string, string> {
     return {
@@ -65,7 +90,7 @@ export class FaultWorld {
       SEALER_DATABASE_URL: this.postgres.sealerUrl,
       AUDIT_SIGNING_KEY: this.signingKey,
       AUDIT_CHECKPOINT_DIR: this.checkpointDir,
-      AUDIT_SEAL_INTERVAL: `${this.sealIntervalMs}ms`,
+      AUDIT_SEAL_INTERVAL: `${SEAL_INTERVAL_MS}ms`,
     };
   }
 
@@ -80,26 +105,40 @@ export class FaultWorld {
   }
 
   arm(faults: readonly PlannedFault[]): void {
-    this.armed = faults.map((fault) => ({ ...fault, seen: 0, hasStruck: false }));
-    for (const fault of this.armed) {
-      if (fault.point !== 'any time') continue;
-      this.timers.push(setTimeout(() => void this.strike(fault, below(Math.random, SERVICES)), fault.delayMs));
+    for (const planned of faults) {
+      const fault = { ...planned, seen: 0, hasStruck: false };
+      if (fault.delayMs === 0) this.armed.push(fault);
+      else this.timers.push(setTimeout(() => this.begin(fault), fault.delayMs));
     }
   }
 
-  /** No fault strikes from now on; returns when everything runs again. */
+  private begin(fault: Armed): void {
+    if (fault.point !== 'any time') return void this.armed.push(fault);
+    const serving = this.places.flatMap(({ baseUrl }, at) => (baseUrl === null ? [] : at));
+    void this.strike(fault, serving[below(Math.random, serving.length)] ?? 0);
+  }
+
+  /** Sealing comes after the requests: what is to strike there gets its chance. */
+  async untilSealed(): Promise<void> {
+    const isWaiting = (): boolean => this.armed.some(({ point, hasStruck }) => point.startsWith('seal') && !hasStruck);
+    for (const until = Date.now() + 3 * SEAL_INTERVAL_MS; isWaiting() && Date.now() < until;) await sleep(20);
+  }
+
+  /** No fault strikes from now on; returns when everything is over and enough services serve. */
   async settle(): Promise<void> {
     for (const timer of this.timers) clearTimeout(timer);
     this.timers = [];
     this.armed = [];
     await Promise.all(this.pending);
     this.pending = [];
-    await this.untilAllServe();
+    await this.untilDatabaseServes();
+    await this.untilEnoughServe();
   }
 
   async close(): Promise<void> {
-    await this.settle();
     this.closing = true;
+    for (const timer of this.timers) clearTimeout(timer);
+    await Promise.allSettled(this.pending);
     await Promise.all(this.places.map(({ service }) => service.kill()));
     await this.postgres.discard();
     await rm(this.checkpointDir, { recursive: true, force: true });
@@ -108,7 +147,7 @@ export class FaultWorld {
   private launch(at: number): void {
     const service = startRealService({
       env: { ...SETTINGS, ...this.auditEnv },
-      nodeOptions: this.nodeOptions,
+      nodeOptions: this.options.nodeOptions,
       onKillPoint: (point) => this.onPoint(point, at),
     });
     this.places[at] = { service, baseUrl: null };
@@ -117,17 +156,28 @@ export class FaultWorld {
 
   /** Notes where a service answers, for as long as it lives, and starts another one after it. */
   private async watch(at: number, service: RealService): Promise<void> {
-    const baseUrl = await Promise.race([service.baseUrl().catch(() => null), service.ended.then(() => null)]);
+    const baseUrl = await service.baseUrl(START_PATIENCE_MS).catch(() => null);
     if (this.places[at]?.service === service) this.places[at].baseUrl = baseUrl;
     await service.ended;
     if (!this.closing) this.launch(at);
   }
 
-  private async untilAllServe(): Promise<void> {
-    for (const until = Date.now() + START_PATIENCE_MS; this.places.some(({ baseUrl }) => baseUrl === null);) {
-      if (Date.now() > until)
-        throw new Error(`a service doesn't start: ${this.places.map((p) => p.service.errors()).join()}`);
-      await sleep(50);
+  private async untilDatabaseServes(): Promise<void> {
+    for (const until = Date.now() + START_PATIENCE_MS; ; await sleep(20)) {
+      const failure = await this.postgres.query('SELECT').then(
+        () => null,
+        (error: Error) => error,
+      );
+      if (failure === null) return;
+      if (Date.now() > until) throw failure;
+    }
+  }
+
+  private async untilEnoughServe(): Promise<void> {
+    const serving = (): number => this.places.filter(({ baseUrl }) => baseUrl !== null).length;
+    for (const until = Date.now() + START_PATIENCE_MS; serving() < this.options.serving;) {
+      if (Date.now() > until) throw new Error(`a service doesn't start: ${this.places.map(stateOf).join('; ')}`);
+      await sleep(20);
     }
   }
 
@@ -166,11 +216,13 @@ export class FaultWorld {
         return { now: done, later };
       }
       case 'end backends':
-        return both(this.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'waybill_app'`));
+        return both(this.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${OF_SERVICES}`));
       case 'crash backend':
-        return both(this.crashBackend());
+        return both(this.oneByOne(() => this.crashBackend().catch(() => undefined)));
       case 'restart postgres':
         return { now: sleep(20), later: this.restartPostgres() };
+      case 'kill postgres':
+        return { now: sleep(20), later: this.restartPostgres('SIGKILL') };
       case 'pause postgres': {
         return { now: sleep(5), later: this.pausePostgres(pauseMs) };
       }
@@ -179,39 +231,60 @@ export class FaultWorld {
     }
   }
 
-  /** Two faults of a round may both restart it: one after the other. */
-  private restartPostgres(): Promise<void> {
-    this.restarting = this.restarting.then(() => this.postgres.stop()).then(() => this.postgres.start());
-    return this.restarting;
+  private restartPostgres(signal?: 'SIGKILL'): Promise<void> {
+    return this.oneByOne(async () => {
+      if (signal) await this.postgres.signal(signal);
+      await this.postgres.stop();
+      await this.postgres.start();
+    });
   }
 
-  /** A server that another fault has ended has nothing to pause. */
-  private async pausePostgres(pauseMs: number): Promise<void> {
-    const isPaused = await this.postgres.signal('SIGSTOP').then(
-      () => true,
-      () => false,
-    );
-    if (!isPaused) return;
-    await sleep(pauseMs);
-    await this.postgres.signal('SIGCONT');
+  private pausePostgres(pauseMs: number): Promise<void> {
+    return this.oneByOne(async () => {
+      await this.postgres.signal('SIGSTOP');
+      await sleep(pauseMs);
+      await this.postgres.signal('SIGCONT');
+    });
+  }
+
+  /** Two faults may both stop PostgreSQL. Backends that are paused when their postmaster dies would stay so for ever. */
+  private oneByOne(work: () => Promise<void>): Promise<void> {
+    this.postgresWork = this.postgresWork.then(work);
+    return this.postgresWork;
   }
 
   private async untilGone(service: RealService | undefined): Promise<void> {
     await service?.ended;
   }
 
-  /** A backend that dies makes PostgreSQL end all others and recover from its log. */
+  /** A backend that dies makes PostgreSQL end all others, this connection too, and recover from its log. */
   private async crashBackend(): Promise<void> {
-    const [backend] = await this.postgres.query<{ pid: number }>(
-      `SELECT pid FROM pg_stat_activity WHERE usename = 'waybill_app' ORDER BY state = 'active' DESC LIMIT 1`,
-    );
-    if (backend) process.kill(backend.pid, 'SIGKILL');
+    const client = new Client({ connectionString: this.postgres.superuserUrl });
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      const ended = once(client, 'end');
+      const { rows } = await client.query<{ pid: number }>(
+        `SELECT pid FROM pg_stat_activity WHERE ${OF_SERVICES} ORDER BY state = 'active' DESC, random() LIMIT 1`,
+      );
+      if (!rows[0]) return;
+      process.kill(rows[0].pid, 'SIGKILL');
+      // One that was leaving by itself takes nobody along.
+      await Promise.race([ended, sleep(CRASH_PATIENCE_MS)]);
+    } finally {
+      await client.end().catch(() => undefined);
+    }
   }
 
   /** The database may be away because of another fault of the round. */
   private async sql(text: string): Promise<void> {
     await this.postgres.query(text).catch(() => []);
   }
+}
+
+function stateOf({ service: { child, log, errors }, baseUrl }: Place): string {
+  const end = child.exitCode ?? child.signalCode ?? 'runs';
+  return `${child.pid} ${end}, at ${baseUrl}, said ${JSON.stringify(log.at(-1))} ${errors()}`;
 }
 
 function both(effect: Promise<void>): { now: Promise<void>; later: Promise<void> } {

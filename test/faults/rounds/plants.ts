@@ -84,8 +84,18 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'some events never come to the sealer',
-    breaks: ['log verifies'],
+    breaks: ['each event in the log once'],
     sql: meddling('audit.queue', 'BEFORE INSERT', 'IF random() < 0.3 THEN RETURN NULL; END IF;'),
+  },
+  {
+    name: 'another checkpoint is published than the one that was signed',
+    breaks: ['what is published is kept'],
+    imports: join(import.meta.dirname, 'plant-garbled-checkpoints.mjs'),
+  },
+  {
+    name: 'leaves are signed by nobody',
+    breaks: ['log verifies'],
+    sql: meddling('audit.leaves', 'BEFORE INSERT', `NEW.signature := sha512('nobody'::bytea);`),
   },
   {
     name: 'a transaction is left open',

@@ -2,19 +2,23 @@ import { INVARIANTS } from './fault-checker.js';
 import { ACTIONS, POINTS } from './fault-plan.js';
 import type { RoundsReport } from './run-rounds.js';
 
-/** A report for people: what struck where, what came back, what broke, and how to see it again. */
+const COLUMN = Math.max(...ACTIONS.map(({ length }) => length)) + 2;
+const FIRST_COLUMN = Math.max(...POINTS.map(({ length }) => length));
+
+/** A report for people: what struck where, what came back, what broke. */
 export function summaryOf({ seed, rounds, requests, seconds, reached, struck, answers, broken }: RoundsReport): string {
   const counts = (of: Record<string, number>): string =>
     Object.entries(of)
       .toSorted(([, a], [, b]) => b - a)
       .map(([name, times]) => `${name} ${times}`)
       .join(', ');
-  const width = Math.max(...ACTIONS.map(({ length }) => length));
+  const row = (name: string, cells: readonly (string | number)[]): string =>
+    `${name.padEnd(FIRST_COLUMN)}${cells.map((cell) => String(cell).padStart(COLUMN)).join('')}`;
   const table = [
-    `${''.padEnd(width)}  ${POINTS.map((point) => point.padStart(14)).join('')}`,
-    ...ACTIONS.map((action) => {
-      const cells = POINTS.map((point) => String(struck[`${point}: ${action}`] ?? 0).padStart(14));
-      return `${action.padEnd(width)}  ${cells.join('')}`;
+    row('', [...ACTIONS, 'in all']),
+    ...POINTS.map((point) => {
+      const times = ACTIONS.map((action) => struck[`${point}: ${action}`] ?? 0);
+      return row(point, [...times, times.reduce((sum, count) => sum + count, 0)]);
     }),
   ];
   const verdicts = Object.entries(INVARIANTS).map(([name, meaning]) => {
@@ -24,8 +28,6 @@ export function summaryOf({ seed, rounds, requests, seconds, reached, struck, an
   const details = broken.map(
     ({ round, invariant, subject, detail }) => `  round ${round}: ${invariant}: ${subject}: ${detail}`,
   );
-  const again =
-    broken.length > 0 ? [`Again: npm run faults -- --seed ${seed} --from ${broken[0]?.round} --rounds 1`] : [];
   return [
     `Seed ${seed}: ${rounds} rounds, ${requests} requests with a key each, ${seconds} s.`,
     '',
@@ -36,6 +38,5 @@ export function summaryOf({ seed, rounds, requests, seconds, reached, struck, an
     '',
     ...verdicts,
     ...details,
-    ...again,
   ].join('\n');
 }

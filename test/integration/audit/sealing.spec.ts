@@ -62,7 +62,7 @@ describe('sealing', () => {
     expect(await sealing.verify({ tenantId: 2 })).toMatchObject({ verdict: 'intact', size: 1 });
   });
 
-  it.each<SealStep>(['locked', 'signed', 'appended', 'checkpointed', 'committed', 'published'])(
+  it.each<SealStep>(['locked', 'signed', 'appended', 'checkpointed', 'committed', 'publishing', 'published'])(
     'loses, doubles and forks nothing when it is killed after the step "%s"',
     async (killAt) => {
       await placeMany(12);

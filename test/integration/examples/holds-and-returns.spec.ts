@@ -71,6 +71,8 @@ describe('the example extension', () => {
       const held = await move(operator, `/v1/orders/${order.id}`, 'on_hold', 'odd address');
       expect(held.body).toMatchObject({ status: 'on_hold', version: 3 });
       await afterCommits();
+      const metrics = await (await fetch(`${service.baseUrl}/metrics`)).text();
+      expect(metrics).toContain('waybill_transitions_total{machine="order",to="on_hold"} 1');
       expect(await count('order_holds', order.id)).toBe(1);
       expect(alerts.mock.calls.map(([change]) => [change.entityId, change.reason])).toEqual([
         [order.id, 'odd address'],

@@ -1,6 +1,19 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { move, place } from '../../support/orders.js';
+import {
+  authorize,
+  deliver,
+  held,
+  ledgerOf,
+  letTimePass,
+  simulatedEvent,
+  step,
+  taken,
+  TOTAL,
+} from '../../support/payments.js';
+import { rows } from '../../support/sql.js';
 
 describe('metrics', () => {
   let service: TestApp;
@@ -33,6 +46,50 @@ describe('metrics', () => {
     expect((await move(service.as('operator'), order.id, 'confirmed')).status).toBe(201);
     expect((await move(service.as('operator'), order.id, 'confirmed')).status).toBe(409);
     expect(await valueOf(series)).toBe(1);
+  });
+
+  it('count the steps of payments and refunds, once each, whoever made them', async () => {
+    const of = (machine: string, to: string) => valueOf(`waybill_transitions_total{machine="${machine}",to="${to}"}`);
+    const payment = await taken(service.as('operator'));
+    const key = { 'idempotency-key': randomUUID() };
+    for (const amount of [1000, undefined]) await step(service.as('operator'), payment.id, 'refunds', { amount });
+    const voided = await held(service.as('operator'));
+    for (let sent = 0; sent < 2; sent += 1) await step(service.as('operator'), voided.id, 'voids', {}, key);
+    await authorize(
+      service.as('operator'),
+      (await place(service.as('operator'))).id,
+      'tok_declined_insufficient_funds',
+    );
+    expect(await of('payment', 'authorized')).toBe(2);
+    expect(await of('payment', 'capturing')).toBe(1);
+    expect(await of('payment', 'captured')).toBe(1);
+    expect(await of('refund', 'succeeded')).toBe(2);
+    expect(await of('payment', 'refunded')).toBe(1);
+    expect(await of('payment', 'voiding')).toBe(1);
+    expect(await of('payment', 'voided')).toBe(1);
+    expect(await of('payment', 'declined')).toBe(1);
+  });
+
+  it('count what a provider told of, and not again when the call comes to know it', async () => {
+    const authorized = () => valueOf('waybill_transitions_total{machine="payment",to="authorized"}');
+    const before = (await authorized()) ?? 0;
+    const order = await place(service.as('operator'));
+    const key = { 'idempotency-key': randomUUID() };
+    const lost = await authorize(service.as('operator'), order.id, 'tok_error_after', {}, key);
+    expect(lost.status).toBe(503);
+    const [payment] = await rows<{ id: string }>(
+      service.database.superuserUrl,
+      'SELECT id FROM waybill.payments WHERE order_id = $1',
+      [order.id],
+    );
+    const [entry] = await ledgerOf(service.database.superuserUrl, order.id);
+    const fact = { subject: 'payment', fact: 'authorized', reference: entry?.reference ?? '', amount: TOTAL } as const;
+    const event = await simulatedEvent(service, payment?.id ?? '', 'authorize', fact);
+    for (let sent = 0; sent < 2; sent += 1) expect((await deliver(service.as('operator'), event)).status).toBe(200);
+    expect(await authorized()).toBe(before + 1);
+    await letTimePass(service.database.superuserUrl);
+    expect((await authorize(service.as('operator'), order.id, 'tok_error_after', {}, key)).status).toBe(201);
+    expect(await authorized()).toBe(before + 1);
   });
 
   it('count problems by code', async () => {

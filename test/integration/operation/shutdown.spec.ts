@@ -27,8 +27,8 @@ describe('a service that is told to end', () => {
     await database.drop();
   });
 
-  async function start(env: Record<string, string> = {}): Promise<void> {
-    service = startRealService({ env: { DATABASE_URL: database.appUrl, ...env } });
+  async function start(env: Record<string, string> = {}, nodeOptions: string[] = []): Promise<void> {
+    service = startRealService({ env: { DATABASE_URL: database.appUrl, ...env }, nodeOptions });
     client = new ApiClient(await service.baseUrl(), tenant.keys.operator);
   }
 
@@ -51,6 +51,13 @@ describe('a service that is told to end', () => {
       await sleep(20);
     }
   }
+
+  it('exits 0 although something that it knows nothing of still runs', async () => {
+    await start({}, ['--import', 'data:text/javascript,setInterval(() => undefined, 1000)']);
+    service.child.kill('SIGTERM');
+    expect(await service.ended).toBe(0);
+    expect(service.log.at(-1)?.msg).toContain('left open');
+  });
 
   it.each(['SIGTERM', 'SIGINT'] as const)(
     'answers on %s what it accepted, takes nothing new, and exits 0',
