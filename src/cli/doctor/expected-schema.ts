@@ -19,7 +19,6 @@ const DROP_TABLE = /^DROP TABLE (?:IF EXISTS )?([\w.,\s]+)/i;
 const POLICY = /^CREATE POLICY (\w+) ON ([\w.]+)/i;
 const DROP_POLICY = /^DROP POLICY (?:IF EXISTS )?(\w+) ON ([\w.]+)/i;
 const FUNCTION = /^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) ([\w.]+)\s*\(.*?\bAS (\$\w*\$)(.*?)\2/is;
-const DEFINITION_OF = /^SELECT pg_get_functiondef\(/i;
 const REPLACES = /^CREATE OR REPLACE/i;
 const DROP_FUNCTION = /^DROP FUNCTION (?:IF EXISTS )?([^;]+)/i;
 const GRANT = /^(GRANT|REVOKE) ([A-Z, ]+?) ON (?:(TABLE|FUNCTION|SCHEMA) )?([\w.,\s]+?) (?:TO|FROM) ([\w,\s]+)$/i;
@@ -32,22 +31,22 @@ const GRANT = /^(GRANT|REVOKE) ([A-Z, ]+?) ON (?:(TABLE|FUNCTION|SCHEMA) )?([\w.
  */
 export async function expectedSchema(applied: readonly MigrationInterface[]): Promise<ExpectedSchema> {
   const schema: ExpectedSchema = { triggers: new Map(), policies: new Set(), functions: new Map(), grants: new Set() };
-  const definitions = new Map<string, string>();
+  for (const migration of applied) {
+    for (const statement of await statementsOf(migration)) record(schema, statement);
+  }
+  return schema;
+}
+
+async function statementsOf(migration: MigrationInterface): Promise<string[]> {
+  const texts: string[] = [];
   const recorder = {
-    query: (text: string, [name]: readonly string[] = []): Promise<unknown[]> => {
-      // A later migration may change a function by its definition.
-      const definition = DEFINITION_OF.test(text) && name ? definitions.get(name) : undefined;
-      if (definition !== undefined) return Promise.resolve([{ definition }]);
-      for (const statement of splitStatements(text)) {
-        record(schema, statement);
-        const [, made] = FUNCTION.exec(statement) ?? [];
-        if (made) definitions.set(made, statement.replace(/^CREATE (?!OR REPLACE)/i, 'CREATE OR REPLACE '));
-      }
+    query: (text: string): Promise<unknown[]> => {
+      texts.push(...splitStatements(text));
       return Promise.resolve([]);
     },
   };
-  for (const migration of applied) await migration.up(recorder as unknown as QueryRunner);
-  return schema;
+  await migration.up(recorder as unknown as QueryRunner);
+  return texts;
 }
 
 /** At semicolons, but not inside of quotes and dollar quotes. */
