@@ -26,14 +26,18 @@ export const PLANTS: readonly Plant[] = [
     breaks: ['one order a key'],
     sql: meddling(
       'waybill.idempotency_keys',
-      'BEFORE UPDATE',
+      'BEFORE INSERT OR UPDATE',
       `IF NEW.status <> 'processing' THEN NEW.expires_at := clock_timestamp(); END IF;`,
     ),
   },
   {
     name: 'stored answers are altered',
     breaks: ['one answer a key'],
-    sql: meddling('waybill.idempotency_keys', 'BEFORE UPDATE', `NEW.response_body := NEW.response_body || ' '::bytea;`),
+    sql: meddling(
+      'waybill.idempotency_keys',
+      'BEFORE INSERT OR UPDATE',
+      `NEW.response_body := NEW.response_body || ' '::bytea;`,
+    ),
   },
   {
     name: 'every tenth write is answered and rolled back',
@@ -45,7 +49,7 @@ export const PLANTS: readonly Plant[] = [
     breaks: ['nothing is stuck', 'every request is settled'],
     sql: meddling(
       'waybill.idempotency_keys',
-      'BEFORE UPDATE',
+      'BEFORE INSERT OR UPDATE',
       `IF random() < 0.3 THEN
          NEW.status := 'processing'; NEW.response_status := NULL; NEW.response_headers := NULL;
          NEW.response_body := NULL; NEW.expires_at := NULL; NEW.lease_token := gen_random_uuid();
