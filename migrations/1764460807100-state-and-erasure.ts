@@ -64,11 +64,12 @@ BEGIN
     END LOOP;
   END IF;
 
+  -- A subquery rather than NOT EXISTS: for LIMIT 1 the planner compares every event with every entity.
   IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
     EXECUTE format($q$
       SELECT e.stream, 'STATE_DRIFT', 'its events are there, and it is gone' FROM audit.events e
       WHERE e.tenant_id = $1 AND e.stream > $2 || '/' AND e.stream < $2 || '0' AND e.version = 1
-        AND NOT EXISTS (SELECT FROM %s t WHERE t.tenant_id = $1 AND t.id = split_part(e.stream, '/', 2)::uuid)
+        AND (SELECT t.id FROM %s t WHERE t.tenant_id = $1 AND t.id = split_part(e.stream, '/', 2)::uuid) IS NULL
       ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
     INTO stream, code, detail USING p_tenant, p_prefix;
   END IF;

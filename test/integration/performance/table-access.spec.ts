@@ -7,7 +7,7 @@ import { makeDemoTenants } from '../../../src/identity/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { orderBody } from '../../support/builders.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
-import { rows } from '../../support/sql.js';
+import { rows, withClient } from '../../support/sql.js';
 
 /*
  * What must not grow with the number of orders, events and keys. PostgreSQL counts itself how it reads a table, in
@@ -105,6 +105,18 @@ describe(`with ${ORDERS} orders and ${KEYS} keys`, () => {
     expect(scanned).toEqual([]);
     const read = differences(before.rows, after.rows).filter(([, count]) => count > MOST_ROWS);
     expect(read).toEqual([]);
+  });
+
+  it('the state check of a verification looks each order up, and does not compare all with all', async () => {
+    await withClient(database.superuserUrl, async (client) => {
+      await client.query(`SET statement_timeout = '5s'`);
+      const { rows: found } = await client.query(
+        `SELECT s.code FROM waybill.users u, waybill.set_context(1, u.id, '{system}', 'check'),
+                audit.state_faults(1, 'order', '00000000-0000-0000-0000-000000000000', 500) s
+         WHERE u.tenant_id = 1 AND u.kind = 'system'`,
+      );
+      expect(found).toEqual([{ code: null }]);
+    });
   });
 });
 
