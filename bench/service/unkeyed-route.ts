@@ -30,7 +30,7 @@ class UnkeyedOrdersController {
 }
 
 @Module({ imports: [OrdersModule], controllers: [UnkeyedOrdersController] })
-class UnkeyedModule {}
+export class UnkeyedModule {}
 
 export async function serveUnkeyed(): Promise<void> {
   const config = loadConfig();

@@ -1,40 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Body, Controller, Module, Post, Res } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import type { FastifyReply } from 'fastify';
-import { entityTag } from '../../src/common/index.js';
-import { TenantTransaction, Tx } from '../../src/database/index.js';
-import { Roles } from '../../src/identity/index.js';
-import { PlaceOrderBody } from '../../src/orders/dto/order-body.dto.js';
-import { OrderDto } from '../../src/orders/dto/order.dto.js';
-import { OrdersModule } from '../../src/orders/index.js';
-import { OrdersService } from '../../src/orders/orders.service.js';
+import { UnkeyedModule } from '../../bench/service/unkeyed-route.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { orderBody } from '../support/builders.js';
 import { rows } from '../support/sql.js';
 
 /* What a key costs: placing an order with one against the same route without, and a replay against either. */
-
-@Controller('v1/plain-orders')
-class PlainOrdersController {
-  constructor(private readonly orders: OrdersService) {}
-
-  @Post()
-  @Roles('operator')
-  async place(
-    @Tx() tx: TenantTransaction,
-    @Body() body: PlaceOrderBody,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<OrderDto> {
-    const order = await this.orders.place(tx, body);
-    reply.header('etag', entityTag(order.version)).header('location', `/v1/orders/${order.id}`);
-    return OrderDto.of(order);
-  }
-}
-
-@Module({ imports: [OrdersModule], controllers: [PlainOrdersController] })
-class PlainOrdersModule {}
 
 const SIDES = ['plain', 'keyed', 'replay'] as const;
 type Side = (typeof SIDES)[number];
@@ -51,7 +23,7 @@ const CLIENTS = 8;
 
 /** Medians of several rounds, in which the sides alternate. Not under Jest, where `inject` doesn't work. */
 export async function measureCreateCost(): Promise<Record<Side, SideCost>> {
-  const service = await startTestApp({ extensions: [PlainOrdersModule] });
+  const service = await startTestApp({ extensions: [UnkeyedModule] });
   const found: Record<Side, { seconds: number; cpu: number | null }[]> = { plain: [], keyed: [], replay: [] };
   const replayed = orderBody();
   try {
@@ -93,7 +65,7 @@ async function measureRound(service: TestApp, side: Side, replayed: object) {
 async function place(app: NestFastifyApplication, apiKey: string, side: Side, replayed: object): Promise<void> {
   const answer = await app.inject({
     method: 'POST',
-    url: side === 'plain' ? '/v1/plain-orders' : '/v1/orders',
+    url: side === 'plain' ? '/bench/orders' : '/v1/orders',
     headers: {
       authorization: `Bearer ${apiKey}`,
       'idempotency-key': side === 'replay' ? 'again-and-again' : randomUUID(),
