@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { checkWrites } from './load/checks.js';
 import { driveHttp } from './load/http.js';
 import { authorization, createRequests, MOST_PER_SECOND } from './load/orders.js';
-import { hasQueue, queued } from './measures/sealing.js';
+import { queued } from './measures/sealing.js';
 import type { Bench } from './measures/measure.js';
 import { format, median } from './report/row.js';
 import { residentMegabytes } from './world/processes.js';
@@ -36,7 +36,6 @@ export async function soak({ options, server, say }: Bench): Promise<number> {
   const folder = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
   const service = await startService(database, { env: sealingSettings(folder) });
   const headers = authorization(database.tenant.keys.operator);
-  const seals = await hasQueue(database.superuserUrl);
   let placed = 0;
   const drive = async (seconds: number, rate?: number) => {
     // A rate is dealt out to the connections in whole requests, so all of them together may be above it.
@@ -67,7 +66,7 @@ export async function soak({ options, server, say }: Bench): Promise<number> {
         perSecond: sample.perSecond,
         p99: sample.latency?.p99 ?? 0,
         memory: residentMegabytes(service.pid),
-        backlog: seals ? await queued(database.superuserUrl) : 0,
+        backlog: await queued(database.superuserUrl),
       });
     }
     await checkWrites(database, placed);

@@ -5,17 +5,6 @@ import { placeOrderCall } from './orders.js';
 const ANSWER = `convert_to(repeat('{"id":"01935c1e-7b3a-7c1d-9f00-000000000001",', 30), 'UTF8')`;
 const HEADERS = `'{"content-type": "application/json; charset=utf-8", "etag": "\\"1\\"", "location": "/v1/orders/x"}'`;
 
-/** Whether the database has a function; parts of the service arrive one after another. */
-export async function hasFunction(url: string, name: string): Promise<boolean> {
-  const [row] = await query<{ found: boolean }>(
-    url,
-    `SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-                    WHERE n.nspname || '.' || p.proname = $1) AS found`,
-    [name],
-  );
-  return row?.found ?? false;
-}
-
 /** What pgbench sends: what the service sends for the same request. */
 export interface SqlScripts {
   /** A create, all of it in one function. */
@@ -30,15 +19,11 @@ export interface SqlScripts {
 
 /** Makes the schema `bench` in a database: the service's own SQL, wrapped for pgbench, run as the app role under RLS. */
 export async function makeSqlScripts(database: BenchDatabase): Promise<SqlScripts> {
-  const keyed = await hasFunction(database.superuserUrl, 'waybill.claim_key');
   const who = `1, '${database.operator}'::uuid, '{operator}'::text[], 'bench'`;
   const hash = (key: string): string => `sha256(convert_to(${key}, 'UTF8'))`;
-  const claim = (key: string): string =>
-    keyed ? `waybill.claim_key(${who}, ${key}, ${hash(key)}, NULL, NULL)` : `waybill.set_context(${who})`;
+  const claim = (key: string): string => `waybill.claim_key(${who}, ${key}, ${hash(key)}, NULL, NULL)`;
   const complete = (key: string): string =>
-    keyed
-      ? `waybill.complete_key(1, ${key}, ${hash(key)}, NULL, 201::smallint, ${HEADERS}::jsonb, ${ANSWER}, 'order/' || ${key}, interval '24 hours')`
-      : 'NULL';
+    `waybill.complete_key(1, ${key}, ${hash(key)}, NULL, 201::smallint, ${HEADERS}::jsonb, ${ANSWER}, 'order/' || ${key}, interval '24 hours')`;
   await query(
     database.superuserUrl,
     `CREATE SCHEMA bench;

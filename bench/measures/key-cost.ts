@@ -2,7 +2,6 @@ import { join } from 'node:path';
 import { alternate } from '../load/alternate.js';
 import { authorization, createRequests, MOST_PER_SECOND } from '../load/orders.js';
 import { httpSide } from '../load/sides.js';
-import { hasFunction } from '../load/sql-functions.js';
 import { cpuEach, describe, ratios } from '../report/row.js';
 import { ROOT } from '../world/folders.js';
 import { startService } from '../world/service.js';
@@ -14,7 +13,6 @@ export const keyCost: Measure = {
   run: async (bench) => {
     const { server } = bench;
     const database = await server.createDatabase('bench_keys');
-    if (!(await hasFunction(database.superuserUrl, 'waybill.claim_key'))) return [];
     const service = await startService(database, { program: [join(ROOT, 'bench/service/unkeyed.mjs')] });
     const headers = authorization(database.tenant.keys.operator);
     const requests = (path: string) => (seconds: number) =>
