@@ -44,7 +44,7 @@ export const verification: Measure = {
       const waybill: Waybill = { database, settings, postmaster: server.postmaster };
       say('exporting');
       const file = join(folder, 'export.ndjson');
-      await run(waybill, ['export', '--tenant', '1', '--output', file]);
+      const exported = await run(waybill, ['export', '--tenant', '1', '--output', file]);
       const [vkey = ''] = (await run(waybill, ['keys'])).output.match(/\S+\/1\+[0-9a-f]{8}\+\S+/) ?? [];
       const inExport = ['--export', file, '--vkey', vkey];
       const inDatabase = ['--tenant', '1'];
@@ -84,6 +84,14 @@ export const verification: Measure = {
           unit: 'MiB',
           goal: { atMost: 150 },
           details: { sealing: `${format(rate)} events/s by an otherwise idle service` },
+        },
+        {
+          measure: `memory of the export of ${number} events`,
+          against: '',
+          figures: [exported.memory],
+          unit: 'MiB',
+          goal: { atMost: 150 },
+          details: {},
         },
       ];
     } finally {

@@ -29,9 +29,7 @@ export function machineFacts(pgbench: string | null): MachineFacts {
     loadBefore: loadavg()[0] ?? 0,
     commit: output('git', ['-C', ROOT, 'describe', '--always', '--dirty']),
     pgbench: pgbench ? output(pgbench, ['--version']) : 'not installed: a pg-based substitute drives the SQL',
-    http: wrk
-      ? `wrk ${/wrk ([\w.-]+)/.exec(output(wrk, ['--version']))?.[1]}`
-      : `autocannon ${versionOf('autocannon')}`,
+    http: wrk ? `wrk ${/wrk (\S+)/.exec(output(wrk, ['--version']))?.[1]}` : `autocannon ${versionOf('autocannon')}`,
   };
 }
 
