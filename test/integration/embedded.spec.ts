@@ -15,8 +15,10 @@ import {
   rolePasswords,
   startEmbedded,
 } from '../../src/database/embedded/index.js';
+import { processToken } from '../../src/database/embedded/process-identity.js';
 
 const MAJOR = (process.env.TEST_POSTGRES ?? '18') as EmbeddedMajor;
+const PREFIX = `waybill-embedded-${process.pid}-`;
 const IS_ROOT = process.getuid?.() === 0;
 
 /** A folder that was started and stopped once: copying it is quicker than an initdb for each test. */
@@ -28,7 +30,7 @@ let log: string[];
 
 beforeAll(async () => {
   await removeLeftovers();
-  madeOnce = await mkdtemp(join(tmpdir(), 'waybill-embedded-'));
+  madeOnce = await mkdtemp(join(tmpdir(), PREFIX));
   await chmod(madeOnce, 0o755);
   const options = { dataDir: join(madeOnce, 'pg'), binaries: embeddedBinaries(MAJOR), log: () => undefined };
   await (await startEmbedded(options)).stop();
@@ -37,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => rm(madeOnce, { recursive: true, force: true }));
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'waybill-embedded-'));
+  base = await mkdtemp(join(tmpdir(), PREFIX));
   await chmod(base, 0o755);
   dataDir = join(base, 'pg');
   children = [];
@@ -50,12 +52,12 @@ afterEach(async () => {
   await rm(base, { recursive: true, force: true });
 });
 
-/** What an earlier run left, servers included, when it was killed. */
+/** What killed runs left, servers included. */
 async function removeLeftovers(): Promise<void> {
-  const tenMinutesAgo = Date.now() - 600_000;
   for (const name of await readdir(tmpdir())) {
     const folder = join(tmpdir(), name);
-    if (!name.startsWith('waybill-embedded-') || (await stat(folder)).mtimeMs > tenMinutesAgo) continue;
+    const [, pid] = /^waybill-embedded-(\d+)-/.exec(name) ?? [];
+    if (!pid || processToken(Number(pid)) !== undefined) continue;
     // Another user's can't be removed, and needn't.
     await discardEmbedded(join(folder, 'pg'), () => undefined).catch(() => undefined);
     await rm(folder, { recursive: true, force: true }).catch(() => undefined);
@@ -293,6 +295,25 @@ describe('after kill -9', () => {
     expect(await readMark(second)).toBe(42);
     await Promise.all([first.stop(), second.stop()]);
     expect(await isRunning()).toBe(false);
+  });
+
+  test('of a backend, the server can be stopped while it recovers', async () => {
+    useMadeCluster();
+    const server = await start();
+    await leaveMark(server);
+    const client = new Client({ connectionString: server.superuserUrl });
+    client.on('error', () => undefined);
+    const ended = new Promise((resolve) => client.once('end', resolve));
+    await client.connect();
+    const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    process.kill(rows[0]?.pid ?? 0, 'SIGKILL');
+    await ended;
+    const began = Date.now();
+    await server.stop();
+    expect(Date.now() - began).toBeLessThan(10_000);
+    const again = await start();
+    expect(await readMark(again)).toBe(42);
+    await again.stop();
   });
 
   test('of both, with the pid given to another process since, the stale pid file is seen as such', async () => {
