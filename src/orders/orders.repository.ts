@@ -124,6 +124,12 @@ export class OrdersRepository {
     return this.run(tx, this.findOrder, [id]);
   }
 
+  /** The same where nothing else is asked in this transaction. */
+  async findLast(tx: TenantTransaction, id: string): Promise<OrderDetails | null> {
+    const [order] = await tx.lastRows<OrderDetails>(this.findOrder, [tx.context.tenantId, id]);
+    return order ?? null;
+  }
+
   /** Reads an order and keeps others from changing it until the transaction ends. */
   lock(tx: TenantTransaction, id: string, expectedVersion: number | null): Promise<OrderDetails | null> {
     return this.run(tx, this.lockOrder, [id, expectedVersion]);
