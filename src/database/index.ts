@@ -12,4 +12,5 @@ export type { BoundStatement, NamedStatement } from './statement.js';
 export { SystemUsers } from './system-users.js';
 export { TenantTransaction } from './tenant-transaction.js';
 export { TransactionRunner } from './transaction-runner.js';
-export { hasTransaction, Tx } from './tx.decorator.js';
+export { runInTransaction } from './transaction.interceptor.js';
+export { hasTransaction, OpensTransaction, Tx } from './tx.decorator.js';

@@ -6,8 +6,8 @@ import type { AnyStatement } from './statement.js';
 /** A statement on its way, and who waits for its answer. */
 export interface PendingStatement {
   statement: AnyStatement;
-  resolve: (result: StatementResult) => void;
-  reject: (error: unknown) => void;
+  resolve?: (result: StatementResult) => void;
+  reject?: (error: unknown) => void;
 }
 
 export interface StatementResult {
@@ -61,7 +61,7 @@ export class StatementBatch extends pg.Query {
   private unreadable: { error: unknown } | undefined;
 
   constructor(private readonly pending: readonly PendingStatement[]) {
-    super({ text: '' });
+    super('');
   }
 
   /** @returns an error when the values can't be sent; nothing was sent then */
@@ -109,8 +109,8 @@ export class StatementBatch extends pg.Query {
     const { collected: rows, unreadable } = this;
     if (this.name !== undefined && this.connection) columnsOf(this.connection).set(this.name, this.columns);
     this.begin(this.position + 1);
-    if (unreadable) asker?.reject(unreadable.error);
-    else asker?.resolve({ rows, command: text });
+    if (unreadable) asker?.reject?.(unreadable.error);
+    else asker?.resolve?.({ rows, command: text });
   }
 
   /** Also called by pg when the connection breaks or takes too long, and then perhaps more than once. */
@@ -120,7 +120,7 @@ export class StatementBatch extends pg.Query {
     for (const { statement, reject } of rest) {
       // PostgreSQL has skipped its Parse, if there was one.
       if (statement.name !== undefined) delete this.connection?.submittedNamedStatements[statement.name];
-      reject(error);
+      reject?.(error);
     }
     this.callback?.();
   }

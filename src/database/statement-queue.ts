@@ -12,11 +12,12 @@ export class StatementQueue {
   constructor(private readonly client: PoolClient) {}
 
   run(statement: AnyStatement): Promise<StatementResult> {
-    return new Promise((resolve, reject) => {
-      // Runs when everything is done that can be done without waiting, such as a handler up to its first statement.
-      if (this.pending.length === 0) process.nextTick(() => this.flush());
-      this.pending.push({ statement, resolve, reject });
-    });
+    return new Promise((resolve, reject) => this.add({ statement, resolve, reject }));
+  }
+
+  /** For a statement that another one follows at once: where this one fails, that one fails with the same error. */
+  runAhead(statement: AnyStatement): void {
+    this.add({ statement });
   }
 
   /** Sends now what waits, so that what somebody else sends over the connection comes behind it. */
@@ -25,5 +26,11 @@ export class StatementQueue {
     const batch = new StatementBatch(this.pending);
     this.pending = [];
     this.client.query(batch);
+  }
+
+  private add(pending: PendingStatement): void {
+    // Runs when everything is done that can be done without waiting, such as a handler up to its first statement.
+    if (this.pending.length === 0) process.nextTick(() => this.flush());
+    this.pending.push(pending);
   }
 }

@@ -7,7 +7,6 @@ import type { TransactionContext } from './context.js';
 import { reach } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
 import type { BoundStatement, NamedStatement } from './statement.js';
-import type { StatementResult } from './statement-batch.js';
 import { StatementQueue } from './statement-queue.js';
 import { TenantTransaction } from './tenant-transaction.js';
 
@@ -18,7 +17,7 @@ const BEGIN: Record<AccessMode, BoundStatement> = {
   read: { name: 'begin_read', text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [] },
   write: { name: 'begin_write', text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE', values: [] },
 };
-const COMMIT: BoundStatement = { name: 'commit', text: 'COMMIT', values: [] };
+const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
 
 const SET_CONTEXT: NamedStatement = {
   name: 'set_context',
@@ -141,31 +140,22 @@ function markTransaction(runner: QueryRunner, isTransactionActive: boolean): voi
   Object.assign(runner, { isTransactionActive });
 }
 
-/** When BEGIN fails, the opening statement fails with it. */
 async function begin(
   statements: StatementQueue,
   mode: AccessMode,
   opening: BoundStatement,
 ): Promise<readonly QueryResultRow[]> {
-  const [, opened] = await together([statements.run(BEGIN[mode]), statements.run(opening)]);
-  return opened?.rows ?? [];
+  statements.runAhead(BEGIN[mode]);
+  const { rows } = await statements.run(opening);
+  return rows;
 }
 
 /** PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement of the transaction had failed. */
 async function commit(statements: StatementQueue, closing: readonly BoundStatement[]): Promise<void> {
-  const results = await together([...closing, COMMIT].map((statement) => statements.run(statement)));
-  const command = results.at(-1)?.command;
+  for (const statement of closing) statements.runAhead(statement);
+  const { command } = await statements.run(COMMIT);
   if (command !== 'COMMIT')
     throw new Error(`COMMIT was answered with ${command}: an error in the transaction was swallowed`);
-}
-
-/** Waits for all of them, so that none is still under way when the first error is handled. */
-async function together(answers: readonly Promise<StatementResult>[]): Promise<StatementResult[]> {
-  const settled = await Promise.allSettled(answers);
-  return settled.map((outcome) => {
-    if (outcome.status === 'rejected') throw outcome.reason;
-    return outcome.value;
-  });
 }
 
 /** A connection that can't roll back is closed; the pool makes another. */

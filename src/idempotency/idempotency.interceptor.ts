@@ -1,8 +1,8 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
-import { contextOf, reach, type TenantTransaction, TransactionRunner } from '../database/index.js';
-import { idempotentOptions, type IdempotentOptions } from './idempotent.decorator.js';
+import { contextOf, reach, runInTransaction, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import { idempotentOptions, type IdempotentOptions } from './idempotent-options.js';
 import { claimOf, type KeyedRequest, send } from './keyed-request.js';
 import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { ProblemKeeper } from './problem-keeper.js';
@@ -30,12 +30,11 @@ export class IdempotencyInterceptor implements NestInterceptor {
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const options = idempotentOptions(context.getHandler());
-    if (!options || options.external) return next.handle();
     const request = context.switchToHttp().getRequest<KeyedRequest>();
     const reply = context.switchToHttp().getResponse<FastifyReply>();
     const claim = claimOf(request);
-    if (!claim) return next.handle();
+    if (!claim) return runInTransaction(this.transactions, request, next);
+    const options = idempotentOptions(context.getHandler()) ?? {};
     return from(this.answer({ request, reply, options, claim, next }));
   }
 
