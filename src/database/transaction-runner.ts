@@ -18,6 +18,7 @@ const BEGIN: Record<AccessMode, BoundStatement> = {
   write: { name: 'begin_write', text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE', values: [] },
 };
 const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
+const ROLLBACK: BoundStatement = { name: 'ROLLBACK', text: 'ROLLBACK', values: [] };
 
 const SET_CONTEXT: NamedStatement = {
   name: 'set_context',
@@ -77,6 +78,28 @@ export class TransactionRunner {
         if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw error;
         await sleep(Math.random() * 10 * 2 ** attempt);
       }
+    }
+  }
+
+  /**
+   * What an opening statement answers, and nothing else: the transaction is rolled back in the same packet, so neither an effect
+   * nor a lock is left of it.
+   */
+  async peek(opening: BoundStatement): Promise<readonly QueryResultRow[]> {
+    const runner = this.dataSource.createQueryRunner();
+    try {
+      const client: PoolClient = await runner.connect();
+      const statements = new StatementQueue(client);
+      statements.runAhead(BEGIN.write);
+      try {
+        const [{ rows }] = await Promise.all([statements.run(opening), statements.run(ROLLBACK)]);
+        return rows;
+      } catch (error) {
+        await rollback(client);
+        throw error;
+      }
+    } finally {
+      await runner.release();
     }
   }
 

@@ -1,5 +1,6 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { AnsweredKeys } from './answered-keys.js';
 import { CallRecoverer } from './call-recoverer.js';
 import { CallRunner } from './call-runner.js';
 import { CallStore } from './call-store.js';
@@ -21,6 +22,7 @@ export class IdempotencyModule {
       controllers: [IdempotencyPageController],
       providers: [
         { provide: IDEMPOTENCY_POLICY, useValue: policy },
+        AnsweredKeys,
         KeyStore,
         ProblemKeeper,
         CallStore,
@@ -35,6 +37,7 @@ export class IdempotencyModule {
         KeySweeper,
         CallRecoverer,
         // What the interceptors of `@Idempotent()` take, in whichever module a handler is.
+        AnsweredKeys,
         KeyStore,
         ProblemKeeper,
         CallStore,
