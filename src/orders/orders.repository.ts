@@ -135,13 +135,13 @@ export class OrdersRepository {
     return this.run(tx, this.lockOrder, [id, expectedVersion]);
   }
 
-  /** One page, in two statements whatever its length. */
-  async page(tx: TenantTransaction, page: OrderPage): Promise<OrderDetails[]> {
+  /** One page, in two statements whatever its length; nothing else is asked in this transaction afterwards. */
+  async lastPage(tx: TenantTransaction, page: OrderPage): Promise<OrderDetails[]> {
     const { text, values } = pageStatement(tx.context.tenantId, page);
     const edges = await tx.adHocRows<PageEdge>(text, values);
     const ids = edges.map(({ id }) => id);
     if (ids.length === 0) return [];
-    const orders = await tx.rows<OrderDetails>(this.findOrders, [tx.context.tenantId, ids]);
+    const orders = await tx.lastRows<OrderDetails>(this.findOrders, [tx.context.tenantId, ids]);
     const byId = new Map(orders.map((order) => [order.id, order]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
