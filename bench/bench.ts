@@ -13,7 +13,8 @@ import { detailList, markdownTable } from './report/table.js';
 import { soak } from './soak.js';
 import { BENCH_FOLDER, ROOT } from './world/folders.js';
 import { machineFacts } from './world/machine.js';
-import { BenchServer, findPgbench } from './world/server.js';
+import { BenchServer } from './world/server.js';
+import { findPgbench } from './world/tools.js';
 
 /** Runs the benchmark. @returns the exit code: 0 when everything ran, whether or not goals were met */
 export async function runBench(args: string[]): Promise<number> {

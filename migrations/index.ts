@@ -6,6 +6,7 @@ import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Identity1764460805000 } from './1764460805000-identity.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
 import { StateAndErasure1764460807100 } from './1764460807100-state-and-erasure.js';
+import { StateCheckLookups1764460809000 } from './1764460809000-state-check-lookups.js';
 import { Payments1764460808000 } from './1764460808000-payments.js';
 import { SimulatedProvider1764460808001 } from './1764460808001-simulated-provider.js';
 import { Workflow1764460802000 } from './1764460802000-workflow.js';
@@ -23,4 +24,5 @@ export const migrations = [
   StateAndErasure1764460807100,
   Payments1764460808000,
   SimulatedProvider1764460808001,
+  StateCheckLookups1764460809000,
 ];

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { ensureSigningKey, type SigningKeySource } from './audit/index.js';
+import { ensureSigningKey, type SigningKeySource } from './audit/tools.js';
 import type { Config } from './config.js';
 
 /** Where the embedded default keeps the key that it makes. */

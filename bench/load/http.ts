@@ -2,6 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { cpuOf } from '../world/processes.js';
+import { findWrk } from '../world/tools.js';
 import type { Sample } from './sample.js';
 
 export interface HttpRequest {
@@ -28,7 +29,7 @@ export interface HttpLoad {
 interface Outcome {
   count: number;
   seconds: number;
-  failures: [status: number, count: number][];
+  failures: [status: number | string, count: number][];
   repeated: boolean;
   errors: number;
   p50: number;
@@ -37,15 +38,18 @@ interface Outcome {
 }
 
 /**
- * Drives HTTP in a process of its own.
+ * Drives HTTP in a process of its own: with wrk where it is installed, with autocannon elsewhere and at a given rate.
  * @throws Error when an answer isn't a 2xx, or requests ran out that must not be repeated
  */
 export async function driveHttp(load: HttpLoad): Promise<Sample> {
   const worker = fork(join(import.meta.dirname, 'http-worker.mjs'));
   await once(worker, 'message');
   const { baseUrl, connections, seconds, requests, rate } = load;
+  worker.send({ wrk: findWrk(), baseUrl, connections, seconds, requests, rate });
+  const [prepared] = (await once(worker, 'message')) as ['prepared' | Outcome];
+  if (prepared !== 'prepared') throw new Error(`the load can't be prepared: ${prepared.error}`);
   const before = cpuNow(load, worker.pid);
-  worker.send({ baseUrl, connections, seconds, requests, rate });
+  worker.send('begin');
   const [outcome] = (await once(worker, 'message')) as [Outcome];
   const after = cpuNow(load, worker.pid);
   await once(worker, 'exit');
@@ -64,7 +68,7 @@ function cpuNow({ service, postgres }: HttpLoad, worker = 0): Sample['cpu'] {
 }
 
 function check({ error, failures, errors, repeated }: Outcome, { mayRepeat, requests }: HttpLoad): void {
-  if (error) throw new Error(`autocannon failed: ${error}`);
+  if (error) throw new Error(`the load generator failed: ${error}`);
   if (failures.length > 0) throw new Error(`answers other than 2xx: ${JSON.stringify(failures)}`);
   if (errors > 0) throw new Error(`${errors} connections failed or timed out`);
   if (repeated && !mayRepeat) throw new Error(`${requests.length} prepared requests were not enough`);

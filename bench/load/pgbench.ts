@@ -60,6 +60,7 @@ async function run(pgbench: string, script: string, { url, clients, seconds, pos
   const failed = find(/number of failed transactions: (\d+)/);
   if (failed > 0) throw new Error(`pgbench: ${failed} transactions failed`);
   const count = find(/number of transactions actually processed: (\d+)/);
+  if (!(count > 0)) throw new Error(`pgbench did nothing in ${seconds} s: ${output}`);
   return {
     count,
     perSecond: find(/tps = ([\d.]+) \(without initial/),

@@ -1,8 +1,9 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './folders.js';
+import { findWrk } from './tools.js';
 
 export interface MachineFacts {
   cpu: string;
@@ -14,10 +15,11 @@ export interface MachineFacts {
   loadBefore: number;
   commit: string;
   pgbench: string;
-  autocannon: string;
+  http: string;
 }
 
 export function machineFacts(pgbench: string | null): MachineFacts {
+  const wrk = findWrk();
   return {
     cpu: cpus()[0]?.model ?? 'unknown',
     cores: cpus().length,
@@ -27,16 +29,13 @@ export function machineFacts(pgbench: string | null): MachineFacts {
     loadBefore: loadavg()[0] ?? 0,
     commit: output('git', ['-C', ROOT, 'describe', '--always', '--dirty']),
     pgbench: pgbench ? output(pgbench, ['--version']) : 'not installed: a pg-based substitute drives the SQL',
-    autocannon: versionOf('autocannon'),
+    http: wrk ? `wrk ${/wrk (\S+)/.exec(output(wrk, ['--version']))?.[1]}` : `autocannon ${versionOf('autocannon')}`,
   };
 }
 
 function output(command: string, args: string[]): string {
-  try {
-    return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
-  } catch {
-    return 'unknown';
-  }
+  // wrk ends with 1 after its version.
+  return spawnSync(command, args, { encoding: 'utf8' }).stdout?.trim() || 'unknown';
 }
 
 function versionOf(name: string): string {

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, type QueryResultRow } from 'pg';
 import { bootstrapCluster, databaseUrl, roleUrls, type RoleUrls } from '../../src/database/bootstrap.js';
@@ -121,13 +120,4 @@ export async function query<Row extends QueryResultRow>(
   } finally {
     await client.end();
   }
-}
-
-/** pgbench isn't in the embedded package; Debian's postgresql brings it, any version drives any server. */
-export function findPgbench(): string | null {
-  const folders = [
-    ...(process.env.PATH ?? '').split(':'),
-    ...[18, 17, 16, 15].map((major) => `/usr/lib/postgresql/${major}/bin`),
-  ];
-  return folders.map((folder) => join(folder, 'pgbench')).find((file) => existsSync(file)) ?? null;
 }

@@ -7,7 +7,7 @@ import { CheckpointDirectory } from './log/checkpoint-directory.js';
 import { KnownEdges } from './log/known-edges.js';
 import { LogGrowth } from './log/log-growth.js';
 import { PoolCloser } from './log/pool-closer.js';
-import { OVERDUE_INTERVALS, Sealer } from './log/sealer.js';
+import { Sealer } from './log/sealer.js';
 import { SealerMetrics } from './log/sealer-metrics.js';
 import { sealerPool } from './log/sealer-pool.js';
 import { type SigningKeySource, SigningKeys } from './log/signing-keys.js';
@@ -15,7 +15,7 @@ import { LogReader } from './log-reader.js';
 import { ProofsService } from './proofs.service.js';
 import { VerificationController } from './verification.controller.js';
 import { VerificationService } from './verification.service.js';
-import { Verifier } from './verify/verifier.js';
+import { OVERDUE_INTERVALS, Verifier } from './verify/verifier.js';
 
 export interface AuditLogSettings {
   /** Address of `waybill_sealer`; null where this process neither seals nor verifies. */

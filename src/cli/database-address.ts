@@ -1,10 +1,11 @@
 import { type DatabaseAddresses, loadConfig } from '../config.js';
-import { openEmbedded } from '../serve.js';
 
 /** Runs a command's work with the addresses of the configured database; the embedded one is started for as long. */
 export async function withDatabase<T>(work: (database: DatabaseAddresses) => Promise<T>): Promise<T> {
   const config = loadConfig();
   if (config.database) return work(config.database);
+  // With the service come all its modules; a command on any other database does without.
+  const { openEmbedded } = await import('../serve.js');
   const { database, embedded } = await openEmbedded(config.dataDir, (line) => console.error(line));
   try {
     return await work(database);

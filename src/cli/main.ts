@@ -1,24 +1,25 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
-import { addAuditCommand } from './audit/audit-command.js';
-import { addIdempotencyCommand } from './idempotency-command.js';
-import { redact } from '../common/index.js';
-import { addKeyCommand } from './key-command.js';
-import { addDoctorCommand } from './doctor-command.js';
-import { addMigrateCommand } from './migrate-command.js';
-import { addServeCommand } from './serve-command.js';
-import { addTenantCommand } from './tenant-command.js';
-import { addUserCommand } from './user-command.js';
+import { redact } from '../common/redact.js';
+
+type AddCommand = (program: Command) => void;
+
+/** Loaded when they are called: a help text or a verification needs nothing of the service. */
+const COMMANDS: Record<string, () => Promise<AddCommand>> = {
+  serve: async () => (await import('./serve-command.js')).addServeCommand,
+  migrate: async () => (await import('./migrate-command.js')).addMigrateCommand,
+  audit: async () => (await import('./audit/audit-command.js')).addAuditCommand,
+  idempotency: async () => (await import('./idempotency-command.js')).addIdempotencyCommand,
+  tenant: async () => (await import('./tenant-command.js')).addTenantCommand,
+  user: async () => (await import('./user-command.js')).addUserCommand,
+  key: async () => (await import('./key-command.js')).addKeyCommand,
+  doctor: async () => (await import('./doctor-command.js')).addDoctorCommand,
+};
 
 const program = new Command('waybill').description('Order management: serve it, migrate it, look after it.');
-addServeCommand(program);
-addMigrateCommand(program);
-addAuditCommand(program);
-addIdempotencyCommand(program);
-addTenantCommand(program);
-addUserCommand(program);
-addKeyCommand(program);
-addDoctorCommand(program);
+const called = process.argv[2] ?? '';
+const load = Object.hasOwn(COMMANDS, called) ? [COMMANDS[called]!] : Object.values(COMMANDS);
+for (const add of await Promise.all(load.map((command) => command()))) add(program);
 
 try {
   await program.parseAsync();

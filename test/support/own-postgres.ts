@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, type QueryResultRow } from 'pg';
@@ -11,11 +11,11 @@ import {
   rolePasswords,
   startEmbedded,
 } from '../../src/database/embedded/index.js';
+import { processToken } from '../../src/database/embedded/process-identity.js';
 import { migrate } from '../../src/database/migrate.js';
 import { type DemoTenant, makeDemoTenants } from '../../src/identity/index.js';
 
 const PREFIX = 'waybill-own-';
-const LEFTOVER_AFTER_MS = 30 * 60_000;
 
 /** A PostgreSQL server of a test's own, which it may stop, kill and starve; migrated, with two tenants. */
 export interface OwnPostgres extends RoleUrls {
@@ -96,17 +96,16 @@ export async function startOwnPostgres({
 
 async function temporaryFolder(): Promise<string> {
   await removeLeftovers();
-  const base = await mkdtemp(join(tmpdir(), PREFIX));
+  const base = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
   await chmod(base, 0o755);
   return base;
 }
 
-/** What killed runs left, servers included. */
+/** What killed runs left, servers included. A run that lives may have stopped its server for a moment, so age says nothing. */
 async function removeLeftovers(): Promise<void> {
   for (const name of (await readdir(tmpdir())).filter((entry) => entry.startsWith(PREFIX))) {
     const base = join(tmpdir(), name);
-    const found = await stat(base).catch(() => undefined);
-    if (!found || found.mtimeMs > Date.now() - LEFTOVER_AFTER_MS) continue;
+    if (processToken(Number(name.slice(PREFIX.length).split('-')[0])) !== undefined) continue;
     // One that is in use, or another user's, stays.
     if (await discardEmbedded(join(base, 'pg'), () => undefined).catch(() => false)) {
       await rm(base, { recursive: true, force: true });

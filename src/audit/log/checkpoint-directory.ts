@@ -1,6 +1,6 @@
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { isSystemError } from '../../common/index.js';
+import { isSystemError } from '../../common/system-error.js';
 
 /**
  * Where checkpoints are published: one file a tenant, `tenant-<id>.checkpoint`. What lies here is what betrays a

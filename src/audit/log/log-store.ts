@@ -1,4 +1,4 @@
-import type { ClientBase } from 'pg';
+import type { ClientBase, Pool } from 'pg';
 import type { Subtree } from '../format/merkle.js';
 import type { TreeSource } from './tree-reader.js';
 
@@ -226,3 +226,8 @@ export const NODE_HASHES = {
   text: `SELECT hash FROM audit.nodes
          WHERE tenant_id = $1 AND level = $2 AND node_index >= $3 AND node_index < $4 ORDER BY node_index`,
 };
+
+export async function tenantsWithLogs(pool: Pool): Promise<number[]> {
+  const { rows } = await pool.query<{ id: number }>('SELECT tenant_id AS id FROM audit.logs ORDER BY tenant_id');
+  return rows.map(({ id }) => id);
+}

@@ -1,12 +1,9 @@
 import { type BeforeApplicationShutdown, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import type { Pool } from 'pg';
 import { LogGrowth } from './log-growth.js';
 import { publishCheckpoint, sealBatch, type SealingTools } from './seal-batch.js';
+import { tenantsWithLogs } from './log-store.js';
 import { SealerMetrics } from './sealer-metrics.js';
 import { SealRefused } from './open-log.js';
-
-/** After this time nobody can say that the sealer is merely behind. */
-export const OVERDUE_INTERVALS = 10;
 
 /** Most milliseconds between two publications while events come faster than one batch takes. */
 const PUBLISH_EVERY = 1000;
@@ -101,9 +98,4 @@ export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown
         if (!this.isStopping) this.timer = setTimeout(() => this.goOn(this.sealAll()), this.interval);
       });
   }
-}
-
-export async function tenantsWithLogs(pool: Pool): Promise<number[]> {
-  const { rows } = await pool.query<{ id: number }>('SELECT tenant_id AS id FROM audit.logs ORDER BY tenant_id');
-  return rows.map(({ id }) => id);
 }

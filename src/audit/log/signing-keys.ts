@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { isSystemError } from '../../common/index.js';
+import { isSystemError } from '../../common/system-error.js';
 import { generateSigningKey, parseSigningKey, type SigningKey } from '../format/signing-key.js';
 
 /** Where the signing key comes from: never from the database. */

@@ -137,13 +137,14 @@ export class LogVerifier {
     if (event.tenantId !== this.options.tenantId) this.fail('HASH_MISMATCH', 'the event is of another tenant', at);
     const preimage = eventPreimage(event);
     if (!sha256(preimage).equals(stored)) this.fail('HASH_MISMATCH', 'the event is not the one that was hashed', at);
-    const end = this.streams.get(stream) ?? before;
+    const genesis = genesisHash(event.tenantId, stream);
+    const end = this.streams.get(genesis) ?? before;
     const last = end?.version ?? 0;
     if (version > last + 1) this.fail('GAP', `version ${last + 1} of the stream is missing`, at);
     if (version <= last) this.fail('FORK', 'this version of the stream was there already', at);
-    if (!event.prevHash.equals(end?.hash ?? genesisHash(event.tenantId, stream)))
+    if (!event.prevHash.equals(end?.hash ?? genesis))
       this.fail('PREV_MISMATCH', 'the event follows another one than the one before it', at);
-    this.streams.set(stream, { version, hash: stored });
+    this.streams.set(genesis, { version, hash: stored });
     this.kinds.add(stream.slice(0, stream.indexOf('/')));
     return preimage;
   }

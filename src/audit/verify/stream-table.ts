@@ -1,5 +1,3 @@
-import { sha256 } from '../format/event-hash.js';
-
 const KEY_BYTES = 16;
 const HASH_BYTES = 32;
 const ENTRY_BYTES = KEY_BYTES + HASH_BYTES + 8;
@@ -16,15 +14,12 @@ export interface StreamEnd {
 
 /**
  * The end of each stream, in at most 80 bytes a stream whatever its name: 56 in a dense array, and an index of four
- * bytes a slot that is at least two fifths full. Streams are told apart by 128 bits of their name's SHA-256.
+ * bytes a slot that is at least two fifths full. Streams are told apart by 128 bits of their genesis hash.
  */
 export class StreamTable {
   private readonly chunks: Buffer[] = [];
   private slots = new Uint32Array(FIRST_SLOTS);
   private count = 0;
-  /** A verifier asks for a stream and then sets it. */
-  private lastStream = '';
-  private lastKey = keyOf('');
 
   get size(): number {
     return this.count;
@@ -35,8 +30,9 @@ export class StreamTable {
     return this.chunks.length * CHUNK_ENTRIES * ENTRY_BYTES + this.slots.byteLength;
   }
 
-  get(stream: string): StreamEnd | undefined {
-    const entry = this.slots[this.slotOf(this.keyOf(stream))] ?? 0;
+  /** @param genesis hash of 32 bytes that is the stream's own */
+  get(genesis: Buffer): StreamEnd | undefined {
+    const entry = this.slots[this.slotOf(genesis.subarray(0, KEY_BYTES))] ?? 0;
     if (entry === 0) return undefined;
     const { chunk, offset } = this.place(entry - 1);
     return {
@@ -45,8 +41,8 @@ export class StreamTable {
     };
   }
 
-  set(stream: string, { version, hash }: StreamEnd): void {
-    const key = this.keyOf(stream);
+  set(genesis: Buffer, { version, hash }: StreamEnd): void {
+    const key = genesis.subarray(0, KEY_BYTES);
     let slot = this.slotOf(key);
     if (this.slots[slot] === 0) {
       if (this.count + 1 > this.slots.length * FULL) {
@@ -62,14 +58,6 @@ export class StreamTable {
     key.copy(chunk, offset);
     hash.copy(chunk, offset + KEY_BYTES);
     chunk.writeDoubleBE(version, offset + KEY_BYTES + HASH_BYTES);
-  }
-
-  private keyOf(stream: string): Buffer {
-    if (stream !== this.lastStream) {
-      this.lastStream = stream;
-      this.lastKey = keyOf(stream);
-    }
-    return this.lastKey;
   }
 
   private place(entry: number): { chunk: Buffer; offset: number } {
@@ -97,8 +85,4 @@ export class StreamTable {
       this.slots[this.slotOf(chunk.subarray(offset, offset + KEY_BYTES))] = entry + 1;
     }
   }
-}
-
-function keyOf(stream: string): Buffer {
-  return sha256(Buffer.from(stream)).subarray(0, KEY_BYTES);
 }

@@ -9,6 +9,9 @@ import { inTransaction } from '../log/sealer-pool.js';
 import type { VerificationResult } from './fault.js';
 import { verifyDatabase } from './verify-database.js';
 
+/** After this many intervals of the sealer nobody can say that it is merely behind. */
+export const OVERDUE_INTERVALS = 10;
+
 export interface VerifierTools {
   /** Connections of the role `waybill_sealer`, without time limits. */
   pool: Pool;

@@ -52,7 +52,8 @@ export function verifyDatabase(
   );
 }
 
-const FETCH = 1000;
+/** Rows at one go: few enough to be gone before the garbage collector takes them for long-lived. */
+const FETCH = 250;
 /** Events that are checked at one go: a few milliseconds. */
 const YIELD = 50;
 

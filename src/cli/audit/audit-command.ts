@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
-import { exportSource, inTransaction, LogStore, readUnverified, resumeLog, writeExport } from '../../audit/index.js';
+import { exportSource, inTransaction, LogStore, readUnverified, resumeLog, writeExport } from '../../audit/tools.js';
 import { addKeyCommands } from './key-commands.js';
 import { addVerifyCommand } from './verify-command.js';
 import { readTenant, sealingTools, tenantOf, withAuditTools } from './audit-tools.js';

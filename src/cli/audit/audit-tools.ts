@@ -9,7 +9,7 @@ import {
   SigningKeys,
   type SigningKeySource,
   Verifier,
-} from '../../audit/index.js';
+} from '../../audit/tools.js';
 import { type AuditSettings, type Config, loadConfig } from '../../config.js';
 import { resolveSigningKey } from '../../signing-key.js';
 import { withDatabase } from '../database-address.js';

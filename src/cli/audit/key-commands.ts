@@ -8,7 +8,7 @@ import {
   rotateKey,
   tenantsWithLogs,
   verifierKeyText,
-} from '../../audit/index.js';
+} from '../../audit/tools.js';
 import { embeddedKeyFile } from '../../signing-key.js';
 import { type AuditTools, sealingTools, withAuditTools } from './audit-tools.js';
 

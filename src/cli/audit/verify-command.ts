@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { type Command } from 'commander';
-import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/index.js';
+import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/tools.js';
 import { Progress } from '../demo/progress.js';
 import { allTenants, readTenant, verifierFor, withAuditTools } from './audit-tools.js';
 

@@ -76,10 +76,15 @@ export class FaultWorld {
       await mkdtemp(join(tmpdir(), 'waybill-fault-checkpoints-')),
       options,
     );
-    await world.postgres.query(INDEXES);
-    for (let at = 0; at < options.services; at += 1) world.launch(at);
-    await world.untilEnoughServe();
-    return world;
+    try {
+      await world.postgres.query(INDEXES);
+      for (let at = 0; at < options.services; at += 1) world.launch(at);
+      await world.untilEnoughServe();
+      return world;
+    } catch (error) {
+      await world.close();
+      throw error;
+    }
   }
 
   /** Addresses and keys of the services and of whoever verifies what they sealed. */

@@ -1,0 +1,19 @@
+/*
+ * The part of the module's public face that knows no framework: logs, keys, exports and their verification. A command that
+ * imports it starts at once, and has its memory for the log.
+ */
+export { originOf } from './format/checkpoint.js';
+export { parseVerifierKey, verifierKeyText } from './format/signed-note.js';
+export { CheckpointDirectory } from './log/checkpoint-directory.js';
+export { exportSource, exportSourceWithin } from './log/export-source.js';
+export { LogStore, tenantsWithLogs } from './log/log-store.js';
+export { resumeLog } from './log/resume-log.js';
+export { rotateKey } from './log/rotate-key.js';
+export type { SealingTools } from './log/seal-batch.js';
+export { inTransaction, sealerPool } from './log/sealer-pool.js';
+export { ensureSigningKey, readSigningKey, SigningKeys, type SigningKeySource } from './log/signing-keys.js';
+export type { VerificationResult } from './verify/fault.js';
+export { readUnverified } from './verify/log-verifier.js';
+export { verifyExport } from './verify/verify-export.js';
+export { OVERDUE_INTERVALS, Verifier } from './verify/verifier.js';
+export { writeExport } from './verify/write-export.js';
