@@ -84,7 +84,8 @@ export class OrdersRepository {
     const { totals } = order;
     const amounts = [totals.subtotal, totals.discount, totals.tax, totals.shipping, totals.total];
     const refs = [order.channel, order.externalRef, order.customerRef, order.currency];
-    const parameters = [uuid(), drawOrderNumber(), ...refs, ...amounts, order.metadata];
+    const id = uuid({ random: randomBytesFromPool(UUID_BYTES) });
+    const parameters = [id, drawOrderNumber(), ...refs, ...amounts, order.metadata];
     const placed = await this.run(tx, this.placeOrder, [
       ...parameters,
       ...lineArrays(order.lines, totals),
@@ -202,6 +203,7 @@ const ERASE_CUSTOMER: NamedStatement = {
   text: 'SELECT known, erased, remaining FROM waybill.erase_customer($1, $2, $3)',
 };
 
+const UUID_BYTES = 16;
 const SALT_BYTES = 32;
 
 /** In the order of the command functions' parameters. */
