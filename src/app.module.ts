@@ -31,7 +31,6 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [
-        // Before the database: of two global interceptors the first one's module is the outer one.
         IdempotencyModule.register(idempotency),
         DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize, timeouts: databaseTimeouts }),
         HealthModule.register(draining),

@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError } from './domain-error.js';
 
 /** The version of an entity as a strong ETag. */
@@ -27,14 +27,20 @@ export function versionOfIfMatch(header: string | undefined): number | null {
 
 /** Answers 304 to a GET whose If-None-Match names the ETag that the answer would carry. */
 export function registerConditionalGet(fastify: FastifyInstance): void {
-  fastify.addHook('onSend', async (request, reply, payload) => {
-    const tag = reply.getHeader('etag');
-    const asked = request.headers['if-none-match'];
-    if (typeof tag !== 'string' || asked === undefined || reply.statusCode !== 200) return payload;
-    if (request.method !== 'GET' && request.method !== 'HEAD') return payload;
-    const isKnown = asked.split(',').some((part) => ['*', tag].includes(part.trim().replace(/^W\//, '')));
-    if (!isKnown) return payload;
+  fastify.addHook('onSend', (request, reply, payload, done) => {
+    if (!isKnown(request, reply)) {
+      done(null, payload);
+      return;
+    }
     reply.code(304).removeHeader('content-length').removeHeader('content-type');
-    return '';
+    done(null, '');
   });
+}
+
+function isKnown({ method, headers }: FastifyRequest, reply: FastifyReply): boolean {
+  const tag = reply.getHeader('etag');
+  const asked = headers['if-none-match'];
+  if (typeof tag !== 'string' || asked === undefined || reply.statusCode !== 200) return false;
+  if (method !== 'GET' && method !== 'HEAD') return false;
+  return asked.split(',').some((part) => ['*', tag].includes(part.trim().replace(/^W\//, '')));
 }

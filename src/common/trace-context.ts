@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytesFromPool } from './random-pool.js';
 
 /** A place in a distributed trace, as W3C Trace Context names it. */
 export interface TraceContext {
@@ -22,12 +22,12 @@ const SAMPLED = 1;
 export function traceOf(traceparent: string | undefined, tracestate?: string): TraceContext {
   const [, version, traceId, parentSpanId, flags = '', rest] = TRACEPARENT.exec(traceparent ?? '') ?? [];
   if (traceId === undefined || (version === '00' && rest !== undefined)) {
-    const made = randomBytes(24).toString('hex');
+    const made = randomBytesFromPool(24).toString('hex');
     return { traceId: made.slice(0, 32), spanId: made.slice(32), sampled: true };
   }
   const sampled = (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED;
   const state = tracestate && tracestate.length <= LONGEST_STATE ? tracestate : undefined;
-  return { traceId, spanId: randomBytes(8).toString('hex'), parentSpanId, sampled, state };
+  return { traceId, spanId: randomBytesFromPool(8).toString('hex'), parentSpanId, sampled, state };
 }
 
 /** The headers by which a call to another system becomes part of the trace. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { TransactionContext } from './context.js';
-import type { NamedStatement } from './tenant-transaction.js';
+import type { NamedStatement } from './statement.js';
 import { TransactionRunner } from './transaction-runner.js';
 
 const FIND_SYSTEM_USER: NamedStatement = {

@@ -1,18 +1,9 @@
-import type { PoolClient, QueryResultRow } from 'pg';
-import type { EntityManager } from 'typeorm';
+import type { QueryResultRow } from 'pg';
+import type { EntityManager, QueryRunner } from 'typeorm';
 import type { AfterCommitTask } from './after-commit.js';
 import type { TransactionContext } from './context.js';
-
-/** A statement that PostgreSQL parses and plans once per connection. The same name always has the same text. */
-export interface NamedStatement {
-  name: string;
-  text: string;
-}
-
-/** A prepared statement with the values of one run. */
-export interface BoundStatement extends NamedStatement {
-  values: readonly unknown[];
-}
+import type { BoundStatement, NamedStatement } from './statement.js';
+import type { StatementQueue } from './statement-queue.js';
 
 /**
  * An open transaction whose tenant and actor the database knows. The first parameter of everything that touches a
@@ -21,18 +12,38 @@ export interface BoundStatement extends NamedStatement {
 export class TenantTransaction {
   private closing: BoundStatement[] = [];
   private readonly tasks: AfterCommitTask[] = [];
+  private lastCommit: Promise<void> | undefined;
 
   constructor(
     readonly context: TransactionContext,
-    /** TypeORM inside this transaction. */
-    readonly manager: EntityManager,
-    private readonly client: PoolClient,
+    private readonly runner: QueryRunner,
+    private readonly statements: StatementQueue,
+    /** Sends COMMIT where nothing was written that could need more; undefined elsewhere. */
+    private readonly commitRead: (() => Promise<void>) | undefined,
   ) {}
+
+  /** TypeORM inside this transaction. */
+  get manager(): EntityManager {
+    this.statements.flush();
+    return this.runner.manager;
+  }
 
   /** Runs a prepared statement and returns its rows. */
   async rows<Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
-    const result = await this.client.query<Row>({ ...statement, values: [...values] });
-    return result.rows;
+    const result = await this.statements.run({ name: statement.name, text: statement.text, values });
+    return result.rows as Row[];
+  }
+
+  /** Like `rows`, for a statement that none follows: where the transaction only reads, COMMIT leaves together with it. */
+  lastRows<Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
+    const rows = this.rows<Row>(statement, values);
+    this.lastCommit = this.commitRead?.();
+    return rows;
+  }
+
+  /** The COMMIT that `lastRows` sent, if it did, for whoever would commit or roll back. */
+  get committing(): Promise<void> | undefined {
+    return this.lastCommit;
   }
 
   /**
@@ -65,7 +76,7 @@ export class TenantTransaction {
 
   /** Runs a statement whose text depends on the request; it is planned for these very values. */
   async adHocRows<Row extends QueryResultRow>(text: string, values: readonly unknown[]): Promise<Row[]> {
-    const result = await this.client.query<Row>(text, [...values]);
-    return result.rows;
+    const result = await this.statements.run({ text, values });
+    return result.rows as Row[];
   }
 }

@@ -1,21 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import type { PoolClient, QueryResult, QueryResultRow } from 'pg';
+import type { PoolClient, QueryResultRow } from 'pg';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { AfterCommit, type AfterCommitTask } from './after-commit.js';
 import type { TransactionContext } from './context.js';
-import { holdWrites } from './held-writes.js';
 import { reach } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
-import { type BoundStatement, type NamedStatement, TenantTransaction } from './tenant-transaction.js';
+import type { BoundStatement, NamedStatement } from './statement.js';
+import { StatementQueue } from './statement-queue.js';
+import { TenantTransaction } from './tenant-transaction.js';
 
 export type AccessMode = 'read' | 'write';
 
-const BEGIN: Record<AccessMode, string> = {
+const BEGIN: Record<AccessMode, BoundStatement> = {
   // All statements of one answer see the same moment.
-  read: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-  write: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
+  read: { name: 'begin_read', text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [] },
+  write: { name: 'begin_write', text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE', values: [] },
 };
+const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
+const ROLLBACK: BoundStatement = { name: 'ROLLBACK', text: 'ROLLBACK', values: [] };
 
 const SET_CONTEXT: NamedStatement = {
   name: 'set_context',
@@ -78,6 +81,28 @@ export class TransactionRunner {
     }
   }
 
+  /**
+   * What an opening statement answers, and nothing else: the transaction is rolled back in the same packet, so neither an effect
+   * nor a lock is left of it.
+   */
+  async peek(opening: BoundStatement): Promise<readonly QueryResultRow[]> {
+    const runner = this.dataSource.createQueryRunner();
+    try {
+      const client: PoolClient = await runner.connect();
+      const statements = new StatementQueue(client);
+      statements.runAhead(BEGIN.write);
+      try {
+        const [{ rows }] = await Promise.all([statements.run(opening), statements.run(ROLLBACK)]);
+        return rows;
+      } catch (error) {
+        await rollback(client);
+        throw error;
+      }
+    } finally {
+      await runner.release();
+    }
+  }
+
   private async runOnce<T>(
     context: TransactionContext,
     mode: AccessMode,
@@ -93,20 +118,22 @@ export class TransactionRunner {
     try {
       const client: PoolClient = await runner.connect();
       markTransaction(runner, true);
+      const statements = new StatementQueue(client);
+      const commitRead = mode === 'read' ? () => commit(statements, []) : undefined;
+      const tx = new TenantTransaction(context, runner, statements, commitRead);
       try {
-        const tx = new TenantTransaction(context, runner.manager, client);
-        const result = await begun(begin(client, mode, opening), (opened) => work(tx, opened));
+        const result = await begun(begin(statements, mode, opening), (opened) => work(tx, opened));
         // What was only read can be told before the transaction has ended.
-        if (mode === 'read') {
-          closing = commit(client, []).catch(() => client.end());
+        if (commitRead) {
+          closing = (tx.committing ?? commitRead()).catch(() => client.end());
           return { result, tasks: tx.tasksAfterCommit };
         }
         await reach('commit.before');
-        await commit(client, tx.takeClosing());
+        await commit(statements, tx.takeClosing());
         await reach('commit.after');
         return { result, tasks: tx.tasksAfterCommit };
       } catch (error) {
-        await rollback(client);
+        await (tx.committing ?? Promise.reject(error)).catch(() => rollback(client));
         throw error;
       }
     } finally {
@@ -136,33 +163,22 @@ function markTransaction(runner: QueryRunner, isTransactionActive: boolean): voi
   Object.assign(runner, { isTransactionActive });
 }
 
-/** BEGIN and the opening statement leave together; the connection is in pipeline mode. */
-async function begin(client: PoolClient, mode: AccessMode, opening: BoundStatement): Promise<QueryResultRow[]> {
-  holdWrites(client);
-  const [, opened] = await together([client.query(BEGIN[mode]), send(client, opening)]);
-  return opened?.rows ?? [];
+async function begin(
+  statements: StatementQueue,
+  mode: AccessMode,
+  opening: BoundStatement,
+): Promise<readonly QueryResultRow[]> {
+  statements.runAhead(BEGIN[mode]);
+  const { rows } = await statements.run(opening);
+  return rows;
 }
 
 /** PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement of the transaction had failed. */
-async function commit(client: PoolClient, closing: readonly BoundStatement[]): Promise<void> {
-  holdWrites(client);
-  const results = await together([...closing.map((statement) => send(client, statement)), client.query('COMMIT')]);
-  const command = results.at(-1)?.command;
+async function commit(statements: StatementQueue, closing: readonly BoundStatement[]): Promise<void> {
+  for (const statement of closing) statements.runAhead(statement);
+  const { command } = await statements.run(COMMIT);
   if (command !== 'COMMIT')
     throw new Error(`COMMIT was answered with ${command}: an error in the transaction was swallowed`);
-}
-
-function send(client: PoolClient, { name, text, values }: BoundStatement): Promise<QueryResult> {
-  return client.query({ name, text, values: [...values] });
-}
-
-/** Waits for all of them, so that none is still under way when the first error is handled. */
-async function together(queries: readonly Promise<QueryResult>[]): Promise<QueryResult[]> {
-  const settled = await Promise.allSettled(queries);
-  return settled.map((outcome) => {
-    if (outcome.status === 'rejected') throw outcome.reason;
-    return outcome.value;
-  });
 }
 
 /** A connection that can't roll back is closed; the pool makes another. */

@@ -2,27 +2,32 @@ import { type CallHandler, type ExecutionContext, Injectable, type NestIntercept
 import { from, lastValueFrom, type Observable } from 'rxjs';
 import { type ContextualRequest, contextOf } from './context.js';
 import { TransactionRunner } from './transaction-runner.js';
-import { usesTransaction } from './tx.decorator.js';
+import { needsTransaction } from './tx.decorator.js';
 
 const READING = new Set(['GET', 'HEAD']);
 
-/**
- * Opens the transaction of every handler with `@Tx()`; the answer leaves after COMMIT. An interceptor outside of this one
- * may have opened it already, as the one for idempotency keys does.
- */
+/** Opens the transaction of every handler with `@Tx()`; the answer leaves after COMMIT. */
 @Injectable()
 export class TransactionInterceptor implements NestInterceptor {
   constructor(private readonly transactions: TransactionRunner) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const request = context.switchToHttp().getRequest<ContextualRequest>();
-    if (!usesTransaction(context) || request.tx) return next.handle();
-    const mode = READING.has(request.method) ? 'read' : 'write';
-    return from(
-      this.transactions.run(contextOf(request), mode, (tx) => {
-        request.tx = tx;
-        return lastValueFrom(next.handle());
-      }),
-    );
+    if (!needsTransaction(context)) return next.handle();
+    return runInTransaction(this.transactions, context.switchToHttp().getRequest<ContextualRequest>(), next);
   }
+}
+
+/** Runs a handler in a transaction, which `@Tx()` then gives it. */
+export function runInTransaction(
+  transactions: TransactionRunner,
+  request: ContextualRequest,
+  next: CallHandler,
+): Observable<unknown> {
+  const mode = READING.has(request.method) ? 'read' : 'write';
+  return from(
+    transactions.run(contextOf(request), mode, (tx) => {
+      request.tx = tx;
+      return lastValueFrom(next.handle());
+    }),
+  );
 }

@@ -1,8 +1,9 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import { createParamDecorator, type ExecutionContext, SetMetadata } from '@nestjs/common';
 import type { ContextualRequest } from './context.js';
 import { TenantTransaction } from './tenant-transaction.js';
 
 const USES_TRANSACTION = Symbol('uses transaction');
+const OPENS_TRANSACTION = 'waybill:opens-transaction';
 
 const txParameter = createParamDecorator((_data: unknown, context: ExecutionContext): TenantTransaction => {
   const { tx } = context.switchToHttp().getRequest<ContextualRequest>();
@@ -18,8 +19,15 @@ export function Tx(): ParameterDecorator {
   };
 }
 
-export function usesTransaction(context: ExecutionContext): boolean {
-  return hasTransaction(context.getClass().prototype, context.getHandler().name);
+/** For a decorator whose own interceptor opens the transaction. */
+export function OpensTransaction(): MethodDecorator {
+  return SetMetadata(OPENS_TRANSACTION, true);
+}
+
+/** Whether a transaction is still to be opened for a handler. */
+export function needsTransaction(context: ExecutionContext): boolean {
+  const handler = context.getHandler();
+  return hasTransaction(context.getClass().prototype, handler.name) && !Reflect.hasMetadata(OPENS_TRANSACTION, handler);
 }
 
 /** Whether a method of a controller's prototype has a parameter with `@Tx()`. */

@@ -6,7 +6,6 @@ import { CallRunner, type HeldKey } from './call-runner.js';
 import { CallStore } from './call-store.js';
 import type { ExternalWork, ResumedWork } from './external-work.js';
 import { IdempotencyKeyMissing } from './idempotency.errors.js';
-import { idempotentOptions } from './idempotent.decorator.js';
 import { claimOf, isReplay, type KeyedRequest, placeOf, send } from './keyed-request.js';
 import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { type Lease, newLease } from './lease.js';
@@ -45,7 +44,6 @@ export class ExternalCallInterceptor implements NestInterceptor {
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    if (!idempotentOptions(context.getHandler())?.external) return next.handle();
     const request = context.switchToHttp().getRequest<KeyedRequest>();
     const reply = context.switchToHttp().getResponse<FastifyReply>();
     const claim = claimOf(request);

@@ -1,8 +1,9 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
-import { contextOf, reach, type TenantTransaction, TransactionRunner } from '../database/index.js';
-import { idempotentOptions, type IdempotentOptions } from './idempotent.decorator.js';
+import { contextOf, reach, runInTransaction, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import { idempotentOptions, type IdempotentOptions } from './idempotent-options.js';
+import { AnsweredKeys } from './answered-keys.js';
 import { claimOf, type KeyedRequest, send } from './keyed-request.js';
 import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { ProblemKeeper } from './problem-keeper.js';
@@ -19,49 +20,67 @@ interface Exchange {
 
 /**
  * Handlers with `@Idempotent()` whose effects are all in this database: claim, effect and answer are one transaction,
- * and the answer leaves after its COMMIT. Nothing is kept in the process, so any process can serve the retry.
+ * and the answer leaves after its COMMIT. No answer is kept in the process, so any process can serve the retry.
  */
 @Injectable()
 export class IdempotencyInterceptor implements NestInterceptor {
   constructor(
     private readonly transactions: TransactionRunner,
     private readonly keys: KeyStore,
+    private readonly answered: AnsweredKeys,
     private readonly problems: ProblemKeeper,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const options = idempotentOptions(context.getHandler());
-    if (!options || options.external) return next.handle();
     const request = context.switchToHttp().getRequest<KeyedRequest>();
     const reply = context.switchToHttp().getResponse<FastifyReply>();
     const claim = claimOf(request);
-    if (!claim) return next.handle();
+    if (!claim) return runInTransaction(this.transactions, request, next);
+    const options = idempotentOptions(context.getHandler()) ?? {};
     return from(this.answer({ request, reply, options, claim, next }));
   }
 
   private async answer(exchange: Exchange): Promise<Buffer | undefined> {
     const { request, reply, claim } = exchange;
-    const context = contextOf(request);
-    const before = { status: reply.statusCode, headers: keptHeaders(reply) };
+    const { tenantId } = contextOf(request);
     await reach('claim.before');
     try {
-      const given = await this.transactions.runEarly(
-        context,
-        'write',
-        (tx, opened) => {
-          // What an attempt that was rolled back left on the reply is no part of this one's answer.
-          reply.code(before.status);
-          restoreHeaders(reply, before.headers);
-          return exchange.options.early
-            ? this.runBesideClaim(exchange, tx, opened)
-            : this.runAfterClaim(exchange, tx, opened);
-        },
-        this.keys.claim(context, claim),
-      );
+      const known = this.answered.has(tenantId, claim.key) ? await this.askForAnswer(request, claim) : null;
+      const given = known ?? (await this.run(exchange));
+      this.answered.note(tenantId, claim.key);
       return send(reply, given);
     } catch (error) {
-      if (error instanceof UnkeptAnswer || error instanceof EarlierAnswer) return send(reply, error.answer);
-      return this.problems.answer(request, reply, claim, error);
+      if (error instanceof UnkeptAnswer) return send(reply, error.answer);
+      const kept = await this.problems.answer(request, reply, claim, error);
+      this.answered.note(tenantId, claim.key);
+      return kept;
+    }
+  }
+
+  /** @returns null for a key that has no answer to this request, whatever else there is to say about it */
+  private async askForAnswer(request: KeyedRequest, claim: KeyClaim): Promise<Replay | null> {
+    const [row] = await this.transactions.peek(this.keys.claim(contextOf(request), claim));
+    const claimed = row as ClaimRow | undefined;
+    return claimed?.outcome === 'replay' ? readClaim(claimed) : null;
+  }
+
+  private async run(exchange: Exchange): Promise<StoredAnswer | Replay> {
+    const { request, reply, claim } = exchange;
+    const context = contextOf(request);
+    const before = { status: reply.statusCode, headers: keptHeaders(reply) };
+    const work = (tx: TenantTransaction, opened: Promise<readonly object[]>) => {
+      // What an attempt that was rolled back left on the reply is no part of this one's answer.
+      reply.code(before.status);
+      restoreHeaders(reply, before.headers);
+      return exchange.options.early
+        ? this.runBesideClaim(exchange, tx, opened)
+        : this.runAfterClaim(exchange, tx, opened);
+    };
+    try {
+      return await this.transactions.runEarly(context, 'write', work, this.keys.claim(context, claim));
+    } catch (error) {
+      if (error instanceof EarlierAnswer) return error.answer;
+      throw error;
     }
   }
 

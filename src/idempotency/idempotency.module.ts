@@ -1,11 +1,10 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { APP_INTERCEPTOR, DiscoveryModule } from '@nestjs/core';
+import { DiscoveryModule } from '@nestjs/core';
+import { AnsweredKeys } from './answered-keys.js';
 import { CallRecoverer } from './call-recoverer.js';
 import { CallRunner } from './call-runner.js';
 import { CallStore } from './call-store.js';
-import { ExternalCallInterceptor } from './external-call.interceptor.js';
 import { IdempotencyPageController } from './idempotency-page.controller.js';
-import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { KeyStore } from './key-store.js';
 import { KeySweeper } from './key-sweeper.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
@@ -13,7 +12,6 @@ import { ProblemKeeper } from './problem-keeper.js';
 import { IdempotentRouteCheck } from './route-check.js';
 import { WorkResumers } from './work-resumers.js';
 
-/** Import it before the database's module: its interceptor must be the outer one. */
 @Global()
 @Module({})
 export class IdempotencyModule {
@@ -24,6 +22,7 @@ export class IdempotencyModule {
       controllers: [IdempotencyPageController],
       providers: [
         { provide: IDEMPOTENCY_POLICY, useValue: policy },
+        AnsweredKeys,
         KeyStore,
         ProblemKeeper,
         CallStore,
@@ -32,10 +31,19 @@ export class IdempotencyModule {
         WorkResumers,
         KeySweeper,
         IdempotentRouteCheck,
-        { provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor },
-        { provide: APP_INTERCEPTOR, useClass: ExternalCallInterceptor },
       ],
-      exports: [IDEMPOTENCY_POLICY, KeySweeper, CallRecoverer],
+      exports: [
+        IDEMPOTENCY_POLICY,
+        KeySweeper,
+        CallRecoverer,
+        // What the interceptors of `@Idempotent()` take, in whichever module a handler is.
+        AnsweredKeys,
+        KeyStore,
+        ProblemKeeper,
+        CallStore,
+        CallRunner,
+        WorkResumers,
+      ],
     };
   }
 }

@@ -1,41 +1,19 @@
-import { applyDecorators, SetMetadata } from '@nestjs/common';
+import { applyDecorators, SetMetadata, UseInterceptors } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
-
-export interface IdempotentOptions {
-  /**
-   * What the answers show, such as `order`: with the answer's `id` it is stored as `order/<id>`. Give it when they hold
-   * personal data, so that erasing a person finds them.
-   */
-  resource?: string;
-  /**
-   * The handler calls another system: it returns `ExternalWork` instead of an answer, and the call happens between two
-   * transactions. What its answers show is then said by `prepare`.
-   */
-  external?: boolean;
-  /**
-   * The handler begins while its key is still being claimed, which saves a round trip. For handlers whose first statement
-   * PostgreSQL refuses by itself where the key is refused: a write, or the lock of an order. They do nothing outside of
-   * the transaction before that statement is answered.
-   */
-  early?: boolean;
-}
-
-const IDEMPOTENT = 'waybill:idempotent';
-export const KEY_HEADER = 'Idempotency-Key';
+import { OpensTransaction } from '../database/index.js';
+import { ExternalCallInterceptor } from './external-call.interceptor.js';
+import { IDEMPOTENT, type IdempotentOptions, KEY_HEADER } from './idempotent-options.js';
+import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 
 /**
  * The handler's effect happens once for each Idempotency-Key, and its first answer is the answer to every retry. POST
  * requires a key; PATCH, PUT and DELETE take one. The handler writes through `@Tx()` alone, and returns what it answers.
  */
 export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
-  return applyDecorators(SetMetadata(IDEMPOTENT, options), ApiHeader({ name: KEY_HEADER, required: false }));
-}
-
-export function idempotentOptions(handler: object): IdempotentOptions | undefined {
-  return Reflect.getMetadata(IDEMPOTENT, handler) as IdempotentOptions | undefined;
-}
-
-/** Whether a method must carry a key where it is accepted. */
-export function requiresKey(method: string): boolean {
-  return method === 'POST';
+  return applyDecorators(
+    SetMetadata(IDEMPOTENT, options),
+    OpensTransaction(),
+    UseInterceptors(options.external ? ExternalCallInterceptor : IdempotencyInterceptor),
+    ApiHeader({ name: KEY_HEADER, required: false }),
+  );
 }

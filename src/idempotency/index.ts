@@ -8,7 +8,8 @@ export {
   type StartedCall,
   type UnfinishedCall,
 } from './external-work.js';
-export { Idempotent, type IdempotentOptions } from './idempotent.decorator.js';
+export { Idempotent } from './idempotent.decorator.js';
+export type { IdempotentOptions } from './idempotent-options.js';
 export { IdempotencyModule } from './idempotency.module.js';
 export { KeySweeper, type SweeperFigures } from './key-sweeper.js';
 export { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';

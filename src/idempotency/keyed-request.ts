@@ -4,7 +4,7 @@ import { contextOf, type ContextualRequest } from '../database/index.js';
 import { requestFingerprint } from './fingerprint.js';
 import { parseIdempotencyKey } from './idempotency-key.js';
 import { IdempotencyKeyInvalid, IdempotencyKeyMissing } from './idempotency.errors.js';
-import { requiresKey } from './idempotent.decorator.js';
+import { requiresKey } from './idempotent-options.js';
 import type { KeyClaim, Replay } from './key-store.js';
 import { applyAnswer, type StoredAnswer } from './stored-answer.js';
 

@@ -1,7 +1,7 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 import { documentProblems, type ProblemCode } from '../common/index.js';
 import { IDEMPOTENCY_PAGE } from './idempotency.errors.js';
-import { KEY_HEADER, requiresKey } from './idempotent.decorator.js';
+import { KEY_HEADER, requiresKey } from './idempotent-options.js';
 import { describeTtl, type IdempotencyPolicy } from './policy.js';
 
 const METHODS = ['post', 'put', 'patch', 'delete'] as const;

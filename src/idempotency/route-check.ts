@@ -12,7 +12,7 @@ import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import { RequestMethod } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { hasTransaction } from '../database/index.js';
-import { idempotentOptions } from './idempotent.decorator.js';
+import { idempotentOptions } from './idempotent-options.js';
 
 interface HandlerPlace {
   controller: { name: string; prototype: object };

@@ -2,7 +2,7 @@ import { isReadable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { type Problem, problemBytes } from '../common/index.js';
-import type { IdempotentOptions } from './idempotent.decorator.js';
+import type { IdempotentOptions } from './idempotent-options.js';
 
 /** An answer as the key keeps it. */
 export interface StoredAnswer {

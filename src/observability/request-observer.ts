@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { type RequestContext, runInRequest, traceOf } from '../common/index.js';
+import { currentRequest, type RequestContext, runInRequest, traceOf } from '../common/index.js';
 import { idempotencyOutcome } from './idempotency-outcome.js';
 import { tracePropagation } from './outgoing-calls.js';
 import type { ServiceMetrics } from './service-metrics.js';
@@ -46,7 +46,7 @@ export function observeRequests(fastify: FastifyInstance, { log, metrics, tracin
   // The body arrives in events of the socket, which know nothing of the request.
   fastify.addHook('preValidation', (request: Observed, _reply, done) => {
     const context = request[OBSERVATION]?.context;
-    if (context) runInRequest(context, done);
+    if (context && context !== currentRequest()) runInRequest(context, done);
     else done();
   });
   fastify.addHook('onResponse', (request: Observed, reply, done) => {

@@ -44,7 +44,8 @@ export class OrderList {
       direction: cursor?.dir ?? 'next',
       limit: limit + 1,
     };
-    const rows = await this.orders.page(tx, page);
+    const counted = query.count === 'exact' ? { count: await this.orders.count(tx, page) } : {};
+    const rows = await this.orders.lastPage(tx, page);
     const hasMore = rows.length > limit;
     const orders = rows.slice(0, limit);
     if (page.direction === 'prev') orders.reverse();
@@ -55,7 +56,7 @@ export class OrderList {
       orders,
       next: isBack || hasMore ? cursorAt(orders.at(-1), 'next') : null,
       prev: (isBack ? hasMore : cursor !== null) ? cursorAt(orders[0], 'prev') : null,
-      ...(query.count === 'exact' ? { count: await this.orders.count(tx, page) } : {}),
+      ...counted,
     };
   }
 

@@ -84,7 +84,8 @@ export class OrdersRepository {
     const { totals } = order;
     const amounts = [totals.subtotal, totals.discount, totals.tax, totals.shipping, totals.total];
     const refs = [order.channel, order.externalRef, order.customerRef, order.currency];
-    const parameters = [uuid(), drawOrderNumber(), ...refs, ...amounts, order.metadata];
+    const id = uuid({ random: randomBytesFromPool(UUID_BYTES) });
+    const parameters = [id, drawOrderNumber(), ...refs, ...amounts, order.metadata];
     const placed = await this.run(tx, this.placeOrder, [
       ...parameters,
       ...lineArrays(order.lines, totals),
@@ -124,18 +125,24 @@ export class OrdersRepository {
     return this.run(tx, this.findOrder, [id]);
   }
 
+  /** The same where nothing else is asked in this transaction. */
+  async findLast(tx: TenantTransaction, id: string): Promise<OrderDetails | null> {
+    const [order] = await tx.lastRows<OrderDetails>(this.findOrder, [tx.context.tenantId, id]);
+    return order ?? null;
+  }
+
   /** Reads an order and keeps others from changing it until the transaction ends. */
   lock(tx: TenantTransaction, id: string, expectedVersion: number | null): Promise<OrderDetails | null> {
     return this.run(tx, this.lockOrder, [id, expectedVersion]);
   }
 
-  /** One page, in two statements whatever its length. */
-  async page(tx: TenantTransaction, page: OrderPage): Promise<OrderDetails[]> {
+  /** One page, in two statements whatever its length; nothing else is asked in this transaction afterwards. */
+  async lastPage(tx: TenantTransaction, page: OrderPage): Promise<OrderDetails[]> {
     const { text, values } = pageStatement(tx.context.tenantId, page);
     const edges = await tx.adHocRows<PageEdge>(text, values);
     const ids = edges.map(({ id }) => id);
     if (ids.length === 0) return [];
-    const orders = await tx.rows<OrderDetails>(this.findOrders, [tx.context.tenantId, ids]);
+    const orders = await tx.lastRows<OrderDetails>(this.findOrders, [tx.context.tenantId, ids]);
     const byId = new Map(orders.map((order) => [order.id, order]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
@@ -196,6 +203,7 @@ const ERASE_CUSTOMER: NamedStatement = {
   text: 'SELECT known, erased, remaining FROM waybill.erase_customer($1, $2, $3)',
 };
 
+const UUID_BYTES = 16;
 const SALT_BYTES = 32;
 
 /** In the order of the command functions' parameters. */

@@ -78,10 +78,8 @@ export class OrdersService {
   }
 
   async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails> {
-    const order = await this.orders.find(tx, id);
-    if (!order) throw new OrderNotFound();
-    if (moment.version === undefined && moment.asOf === undefined) return order;
-    return this.past(tx, order, moment);
+    if (moment.version === undefined && moment.asOf === undefined) return found(await this.orders.findLast(tx, id));
+    return this.past(tx, found(await this.orders.find(tx, id)), moment);
   }
 
   /**
@@ -144,7 +142,7 @@ export class OrdersService {
   }
 
   async possibleTransitions(tx: TenantTransaction, id: string): Promise<PossibleTransitions> {
-    const { status: state } = await this.get(tx, id);
+    const { status: state } = found(await this.orders.find(tx, id));
     const transitions = await this.workflow.possible(tx, ORDER_MACHINE, id, state);
     const warning = this.workflow.knowsState(ORDER_MACHINE, state)
       ? undefined

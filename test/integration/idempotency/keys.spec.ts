@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { RequestMethod } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
-import { idempotentOptions } from '../../../src/idempotency/idempotent.decorator.js';
+import { idempotentOptions } from '../../../src/idempotency/idempotent-options.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { orderBody, type ProblemAnswer } from '../../support/builders.js';
 

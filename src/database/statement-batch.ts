@@ -1,0 +1,170 @@
+import type { Writable } from 'node:stream';
+import pg, { type QueryResultRow } from 'pg';
+import { VALUE_TYPES } from './connection.js';
+import type { AnyStatement } from './statement.js';
+
+/** A statement on its way, and who waits for its answer. */
+export interface PendingStatement {
+  statement: AnyStatement;
+  resolve?: (result: StatementResult) => void;
+  reject?: (error: unknown) => void;
+}
+
+export interface StatementResult {
+  rows: QueryResultRow[];
+  /** What PostgreSQL says it did, such as `COMMIT`. */
+  command: string;
+}
+
+/** pg's own, not in its types. */
+interface Connection {
+  stream: Writable;
+  parsedStatements: Record<string, string>;
+  submittedNamedStatements: Record<string, string>;
+  parse(message: { name: string | undefined; text: string }): void;
+  bind(message: { statement: string | undefined; values: unknown[] }): void;
+  describe(message: { type: 'P' }): void;
+  execute(): void;
+  sync(): void;
+}
+
+type Parser = (text: string) => unknown;
+
+interface Columns {
+  names: string[];
+  parsers: Parser[];
+}
+
+const { prepareValue } = (pg as unknown as { utils: { prepareValue: (value: unknown) => unknown } }).utils;
+
+/** By statement: the columns of a prepared one are the same as long as the connection lives. */
+const knownColumns = new WeakMap<Connection, Map<string, Columns>>();
+
+/**
+ * Statements that PostgreSQL gets in one packet and answers in one. pg ends every statement with a Sync, and at each of these
+ * PostgreSQL sends what it has: a system call there and a wake-up here. This ends the last of several with one. After an error
+ * PostgreSQL skips the rest, so everything behind it fails with the same error.
+ *
+ * A Query, as pg takes no other class in pipeline mode. `name` and `text` are those of the statement that is being answered:
+ * pg reads them to note what PostgreSQL has parsed.
+ */
+export class StatementBatch extends pg.Query {
+  declare name: string | undefined;
+  declare text: string | undefined;
+  /** pg's: ends its watch over how long an answer takes. */
+  declare callback: (() => void) | undefined;
+  private connection: Connection | undefined;
+  /** Of the statement that is being answered. */
+  private position = 0;
+  private columns: Columns = { names: [], parsers: [] };
+  private collected: QueryResultRow[] = [];
+  private unreadable: { error: unknown } | undefined;
+
+  constructor(private readonly pending: readonly PendingStatement[]) {
+    super('');
+  }
+
+  /** @returns an error when the values can't be sent; nothing was sent then */
+  override submit = (given: unknown): Error | null => {
+    const connection = given as Connection;
+    let values: unknown[][];
+    try {
+      values = this.pending.map(({ statement }) => checkedValues(connection, statement));
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    }
+    this.connection = connection;
+    connection.stream.cork();
+    for (const [index, { statement }] of this.pending.entries()) send(connection, statement, values[index] ?? []);
+    connection.sync();
+    connection.stream.uncork();
+    this.begin(0);
+    return null;
+  };
+
+  handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
+    this.columns = {
+      names: fields.map(({ name }) => name),
+      parsers: fields.map(({ dataTypeID }) => VALUE_TYPES.getTypeParser(dataTypeID) as Parser),
+    };
+  }
+
+  handleDataRow({ fields }: { fields: (string | null)[] }): void {
+    if (this.unreadable) return;
+    const { names, parsers } = this.columns;
+    const row: QueryResultRow = {};
+    try {
+      for (let index = 0; index < fields.length; index += 1) {
+        const text = fields[index] ?? null;
+        row[names[index] ?? ''] = text === null ? null : parsers[index]?.(text);
+      }
+    } catch (error) {
+      this.unreadable = { error };
+    }
+    this.collected.push(row);
+  }
+
+  handleCommandComplete({ text }: { text: string }): void {
+    const asker = this.pending[this.position];
+    const { collected: rows, unreadable } = this;
+    if (this.name !== undefined && this.connection) columnsOf(this.connection).set(this.name, this.columns);
+    this.begin(this.position + 1);
+    if (unreadable) asker?.reject?.(unreadable.error);
+    else asker?.resolve?.({ rows, command: text });
+  }
+
+  /** Also called by pg when the connection breaks or takes too long, and then perhaps more than once. */
+  handleError(error: unknown): void {
+    const rest = this.pending.slice(this.position);
+    this.position = this.pending.length;
+    for (const { statement, reject } of rest) {
+      // PostgreSQL has skipped its Parse, if there was one.
+      if (statement.name !== undefined) delete this.connection?.submittedNamedStatements[statement.name];
+      reject?.(error);
+    }
+    this.callback?.();
+  }
+
+  handleReadyForQuery(): void {
+    this.callback?.();
+  }
+
+  private begin(position: number): void {
+    const statement = this.pending[position]?.statement;
+    this.position = position;
+    this.collected = [];
+    this.unreadable = undefined;
+    this.name = statement?.name;
+    this.text = statement?.text;
+    const known = this.connection && this.name !== undefined && columnsOf(this.connection).get(this.name);
+    this.columns = known || { names: [], parsers: [] };
+  }
+}
+
+/** @throws Error for a name that stands for another statement, or a value that can't be sent */
+function checkedValues(connection: Connection, { name, text, values }: AnyStatement): unknown[] {
+  if ((textOf(connection, name) ?? text) !== text)
+    throw new Error(`The prepared statement ${name} is another one on this connection`);
+  return values.map((value) => prepareValue(value));
+}
+
+function send(connection: Connection, { name, text }: AnyStatement, values: unknown[]): void {
+  if (textOf(connection, name) === undefined) {
+    connection.parse({ name, text });
+    if (name !== undefined) connection.submittedNamedStatements[name] = text;
+  }
+  connection.bind({ statement: name, values });
+  if (name === undefined || !columnsOf(connection).has(name)) connection.describe({ type: 'P' });
+  connection.execute();
+}
+
+/** The text of a statement that this connection has prepared, or is about to. */
+function textOf({ parsedStatements, submittedNamedStatements }: Connection, name: string | undefined) {
+  return name === undefined ? undefined : (parsedStatements[name] ?? submittedNamedStatements[name]);
+}
+
+function columnsOf(connection: Connection): Map<string, Columns> {
+  let columns = knownColumns.get(connection);
+  if (!columns) knownColumns.set(connection, (columns = new Map()));
+  return columns;
+}

@@ -1,0 +1,36 @@
+import type { PoolClient } from 'pg';
+import type { AnyStatement } from './statement.js';
+import { type PendingStatement, StatementBatch, type StatementResult } from './statement-batch.js';
+
+/**
+ * The statements of one connection. Those that are sent before the process turns to something else leave in one packet: a
+ * system call for us and a wake-up for PostgreSQL, however many they are.
+ */
+export class StatementQueue {
+  private pending: PendingStatement[] = [];
+
+  constructor(private readonly client: PoolClient) {}
+
+  run(statement: AnyStatement): Promise<StatementResult> {
+    return new Promise((resolve, reject) => this.add({ statement, resolve, reject }));
+  }
+
+  /** For a statement that another one follows at once: where this one fails, that one fails with the same error. */
+  runAhead(statement: AnyStatement): void {
+    this.add({ statement });
+  }
+
+  /** Sends now what waits, so that what somebody else sends over the connection comes behind it. */
+  flush(): void {
+    if (this.pending.length === 0) return;
+    const batch = new StatementBatch(this.pending);
+    this.pending = [];
+    this.client.query(batch);
+  }
+
+  private add(pending: PendingStatement): void {
+    // Runs when everything is done that can be done without waiting, such as a handler up to its first statement.
+    if (this.pending.length === 0) process.nextTick(() => this.flush());
+    this.pending.push(pending);
+  }
+}
