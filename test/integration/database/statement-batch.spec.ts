@@ -59,5 +59,6 @@ describe('statements that leave together', () => {
     await run('mine', 'SELECT 1 AS n');
     await expect(run('mine', 'SELECT 2 AS n')).rejects.toThrow('The prepared statement mine is another one');
     expect((await statements.run({ text: 'SELECT 3 AS n', values: [] })).rows).toEqual([{ n: 3 }]);
+    expect(await statements.run({ text: '', values: [] })).toEqual({ command: '', rows: [] });
   });
 });
