@@ -666,7 +666,7 @@ VIEW waybill.order_details OWNER waybill_owner WITH (security_invoker=true)
       metadata,
       placed_at,
       updated_at,
-      ( SELECT jsonb_agg(jsonb_build_object('lineNo', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'discount', l.discount, 'taxRatePpm', l.tax_rate_ppm, 'tax', l.tax, 'total', l.total, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS jsonb_agg
+      ( SELECT json_agg(json_build_object('sku', l.sku, 'tax', l.tax, 'name', l.name, 'total', l.total, 'lineNo', l.line_no, 'discount', l.discount, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'taxRatePpm', l.tax_rate_ppm, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS json_agg
              FROM waybill.order_lines l
             WHERE ((l.tenant_id = o.tenant_id) AND (l.order_id = o.id))) AS lines,
       ( SELECT jsonb_object_agg(c.field, (c.value)::jsonb) AS jsonb_object_agg

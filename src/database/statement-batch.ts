@@ -113,6 +113,11 @@ export class StatementBatch extends pg.Query {
     else asker?.resolve?.({ rows, command: text });
   }
 
+  /** What PostgreSQL says to a text without a statement, in the place of a completion. */
+  handleEmptyQuery(): void {
+    this.handleCommandComplete({ text: '' });
+  }
+
   /** Also called by pg when the connection breaks or takes too long, and then perhaps more than once. */
   handleError(error: unknown): void {
     const rest = this.pending.slice(this.position);

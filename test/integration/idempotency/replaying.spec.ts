@@ -45,6 +45,14 @@ describe('a retry with the same key', () => {
     expectReplay(first, second);
   });
 
+  it('doesn’t run the handler again', async () => {
+    let runs = 0;
+    interfere(() => void (runs += 1));
+    const [first, second] = await twice((key) => service.as('operator').post('/v1/notes', { text: 'once' }, key));
+    expectReplay(first, second);
+    expect(runs).toBe(1);
+  });
+
   it('never repeats a cookie, a date or any other header', async () => {
     interfere((_tx, reply) => {
       reply.headers({ 'set-cookie': 'session=1', 'x-other': 'once', 'ratelimit-remaining': '7' });
