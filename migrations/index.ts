@@ -4,7 +4,7 @@ import { ContextAndIdentity1764460801000 } from './1764460801000-context-and-ide
 import { ExternalCalls1764460806100 } from './1764460806100-external-calls.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Identity1764460805000 } from './1764460805000-identity.js';
-import { OrderLinesAsJson1764460810000 } from './1764460810000-order-lines-as-json.js';
+import { OrderDocuments1764460810000 } from './1764460810000-order-documents.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
 import { StateAndErasure1764460807100 } from './1764460807100-state-and-erasure.js';
 import { StateCheckLookups1764460809000 } from './1764460809000-state-check-lookups.js';
@@ -26,5 +26,5 @@ export const migrations = [
   Payments1764460808000,
   SimulatedProvider1764460808001,
   StateCheckLookups1764460809000,
-  OrderLinesAsJson1764460810000,
+  OrderDocuments1764460810000,
 ];

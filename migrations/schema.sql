@@ -666,6 +666,40 @@ VIEW waybill.order_details OWNER waybill_owner WITH (security_invoker=true)
       metadata,
       placed_at,
       updated_at,
+      ( SELECT jsonb_agg(jsonb_build_object('lineNo', l.line_no, 'sku', l.sku, 'name', l.name, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'discount', l.discount, 'taxRatePpm', l.tax_rate_ppm, 'tax', l.tax, 'total', l.total, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS jsonb_agg
+             FROM waybill.order_lines l
+            WHERE ((l.tenant_id = o.tenant_id) AND (l.order_id = o.id))) AS lines,
+      ( SELECT jsonb_object_agg(c.field, (c.value)::jsonb) AS jsonb_object_agg
+             FROM ( SELECT DISTINCT ON (order_contacts.field) order_contacts.field,
+                      value
+                     FROM waybill.order_contacts
+                    WHERE ((order_contacts.tenant_id = o.tenant_id) AND (order_contacts.order_id = o.id))
+                    ORDER BY order_contacts.field, order_contacts.version DESC) c) AS contacts,
+      ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+             FROM audit.events e
+            WHERE ((e.tenant_id = o.tenant_id) AND (e.stream = ('order/'::text || o.id)) AND (e.version = o.version))) AS event_hash
+     FROM waybill.orders o;
+  GRANT SELECT TO waybill_app
+
+VIEW waybill.order_documents OWNER waybill_owner WITH (security_invoker=true)
+  -- An order as the API shows it, for reading: lines as json.
+   SELECT tenant_id,
+      id,
+      number,
+      channel,
+      external_ref,
+      customer_ref,
+      status,
+      version,
+      currency,
+      subtotal,
+      discount,
+      tax,
+      shipping,
+      total,
+      metadata,
+      placed_at,
+      updated_at,
       ( SELECT json_agg(json_build_object('sku', l.sku, 'tax', l.tax, 'name', l.name, 'total', l.total, 'lineNo', l.line_no, 'discount', l.discount, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'taxRatePpm', l.tax_rate_ppm, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS json_agg
              FROM waybill.order_lines l
             WHERE ((l.tenant_id = o.tenant_id) AND (l.order_id = o.id))) AS lines,

@@ -71,13 +71,13 @@ END $$`,
     readOne: inTransaction(
       'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
       context,
-      `SELECT * FROM waybill.order_details WHERE tenant_id = 1 AND id = (SELECT id FROM bench.todo WHERE n = 1);`,
+      `SELECT * FROM waybill.order_documents WHERE tenant_id = 1 AND id = (SELECT id FROM bench.todo WHERE n = 1);`,
     ),
     list: inTransaction(
       'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
       context,
       `SELECT id, placed_at FROM waybill.orders WHERE tenant_id = 1 ORDER BY placed_at DESC, id DESC LIMIT 51;`,
-      `SELECT * FROM waybill.order_details WHERE tenant_id = 1 AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51);`,
+      `SELECT * FROM waybill.order_documents WHERE tenant_id = 1 AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51);`,
     ),
   };
 }

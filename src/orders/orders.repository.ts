@@ -71,11 +71,11 @@ export class OrdersRepository {
     this.patchOrder = call('patch_order', 20);
     this.findOrder = {
       name: 'find_order',
-      text: `SELECT ${list} FROM waybill.order_details WHERE tenant_id = $1 AND id = $2`,
+      text: `SELECT ${list} FROM waybill.order_documents WHERE tenant_id = $1 AND id = $2`,
     };
     this.findOrders = {
       name: 'find_orders',
-      text: `SELECT ${list} FROM waybill.order_details WHERE tenant_id = $1 AND id = ANY ($2)`,
+      text: `SELECT ${list} FROM waybill.order_documents WHERE tenant_id = $1 AND id = ANY ($2)`,
     };
     this.lockOrder = call('lock_order_details', 3);
   }
