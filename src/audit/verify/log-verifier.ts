@@ -134,7 +134,6 @@ export class LogVerifier {
 
   private checkChain(event: HashedEvent, stored: Buffer, at: Partial<Fault>, before?: StreamEnd): Buffer {
     const { stream, version } = event;
-    if (event.tenantId !== this.options.tenantId) this.fail('HASH_MISMATCH', 'the event is of another tenant', at);
     const preimage = eventPreimage(event);
     if (!sha256(preimage).equals(stored)) this.fail('HASH_MISMATCH', 'the event is not the one that was hashed', at);
     const genesis = genesisHash(event.tenantId, stream);

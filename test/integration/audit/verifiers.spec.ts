@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { generateSigningKey, parseSigningKey } from '../../../src/audit/format/signing-key.js';
 import { parseVerifierKey, verifierKeyText } from '../../../src/audit/format/signed-note.js';
@@ -143,6 +144,9 @@ describe('two verifiers of one format', () => {
   it("agree that another log's checkpoint has no say", async () => {
     const foreign = kept[0]!.replaceAll(`${ORIGIN}/1`, `${ORIGIN}/2`);
     await expectBoth(intact, { keys: [keys[0]!], checkpoints: [foreign] }, { exit: 2, code: 'UNKNOWN_KEY' });
+    const trust = { trusted: [parseVerifierKey(keys[0]!)], checkpoints: [foreign], checkSignatures: false };
+    const { fault } = await verifyExport(Readable.from([Buffer.from(intact.join('\n'))]), trust);
+    expect(fault?.code).toBe('UNKNOWN_KEY');
   });
 
   it.each<[string, () => string[]]>([
