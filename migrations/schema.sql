@@ -702,17 +702,10 @@ VIEW waybill.order_documents OWNER waybill_owner WITH (security_invoker=true)
       updated_at,
       ( SELECT json_agg(json_build_object('sku', l.sku, 'tax', l.tax, 'name', l.name, 'total', l.total, 'lineNo', l.line_no, 'discount', l.discount, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'taxRatePpm', l.tax_rate_ppm, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS json_agg
              FROM waybill.order_lines l
-            WHERE ((l.tenant_id = o.tenant_id) AND (l.order_id = o.id))) AS lines,
-      ( SELECT jsonb_object_agg(c.field, (c.value)::jsonb) AS jsonb_object_agg
-             FROM ( SELECT DISTINCT ON (order_contacts.field) order_contacts.field,
-                      value
-                     FROM waybill.order_contacts
-                    WHERE ((order_contacts.tenant_id = o.tenant_id) AND (order_contacts.order_id = o.id))
-                    ORDER BY order_contacts.field, order_contacts.version DESC) c) AS contacts,
-      ( SELECT encode(e.event_hash, 'hex'::text) AS encode
-             FROM audit.events e
-            WHERE ((e.tenant_id = o.tenant_id) AND (e.stream = ('order/'::text || o.id)) AND (e.version = o.version))) AS event_hash
-     FROM waybill.orders o;
+            WHERE ((l.tenant_id = d.tenant_id) AND (l.order_id = d.id))) AS lines,
+      contacts,
+      event_hash
+     FROM waybill.order_details d;
   GRANT SELECT TO waybill_app
 
 VIEW waybill.payment_details OWNER waybill_owner WITH (security_invoker=true)
@@ -972,42 +965,35 @@ FUNCTION audit.state_faults OWNER waybill_audit
     v_source record;
     v_entity record;
     v_values text;
-    v_ids uuid[];
+    v_ids uuid[] := '{}';
   BEGIN
     SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
-    EXECUTE format('SELECT array_agg(t.id ORDER BY t.id) FROM (SELECT id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t',
-      v_source.entity_table) INTO v_ids USING p_tenant, p_after, p_limit;
-    last_id := v_ids[cardinality(v_ids)];
-
     FOR v_entity IN EXECUTE format($q$
-      SELECT * FROM (
-        SELECT t.id, %s($1, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
-        FROM unnest($2) WITH ORDINALITY AS t(id, place)
-        LEFT JOIN LATERAL (SELECT version, body FROM audit.events
-                           WHERE tenant_id = $1 AND stream = $3 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
-        ORDER BY t.place OFFSET 0) c
-      WHERE c.state IS DISTINCT FROM c.snapshot $q$, v_source.snapshot_function)
-      USING p_tenant, v_ids, p_prefix
+      SELECT t.id, %s(t.tenant_id, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
+      FROM (SELECT tenant_id, id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t
+      LEFT JOIN LATERAL (SELECT version, body FROM audit.events
+                         WHERE tenant_id = $1 AND stream = $4 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
+      ORDER BY t.id $q$, v_source.snapshot_function, v_source.entity_table)
+      USING p_tenant, p_after, p_limit, p_prefix
     LOOP
+      last_id := v_entity.id;
+      v_ids := v_ids || v_entity.id;
+      CONTINUE WHEN code IS NOT NULL;
+      stream := p_prefix || '/' || v_entity.id;
+      version := v_entity.version;
       IF v_entity.snapshot IS NULL THEN
         code := 'MISSING_STREAM';
         detail := 'it is there, and no event tells of it';
       ELSE
-        -- An event of an earlier version may lack members.
         SELECT 'STATE_DRIFT', 'its ' || string_agg(s.key, ', ' ORDER BY s.key) || ' is not what its last event says'
         INTO code, detail FROM jsonb_each(v_entity.snapshot) s
         WHERE v_entity.state -> s.key IS DISTINCT FROM s.value HAVING count(*) > 0;
-      END IF;
-      IF code IS NOT NULL THEN
-        stream := p_prefix || '/' || v_entity.id;
-        version := v_entity.version;
-        EXIT;
       END IF;
     END LOOP;
 
     -- A module with personal data brings <prefix>_missing_values; what it says explains a drift of digests.
     v_values := to_regprocedure(format('waybill.%I(bigint, uuid[])', p_prefix || '_missing_values'))::regproc;
-    IF v_values IS NOT NULL AND last_id IS NOT NULL THEN
+    IF v_values IS NOT NULL AND cardinality(v_ids) > 0 THEN
       FOR v_entity IN EXECUTE format('SELECT * FROM %s($1, $2) LIMIT 1', v_values) USING p_tenant, v_ids LOOP
         stream := p_prefix || '/' || v_entity.id;
         version := v_entity.version;
