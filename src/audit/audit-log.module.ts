@@ -15,7 +15,7 @@ import { LogReader } from './log-reader.js';
 import { ProofsService } from './proofs.service.js';
 import { VerificationController } from './verification.controller.js';
 import { VerificationService } from './verification.service.js';
-import { OVERDUE_INTERVALS, Verifier } from './verify/verifier.js';
+import { overdueAfter, Verifier } from './verify/verifier.js';
 
 export interface AuditLogSettings {
   /** Address of `waybill_sealer`; null where this process neither seals nor verifies. */
@@ -27,9 +27,6 @@ export interface AuditLogSettings {
   /** Milliseconds between two sealings; null where another process seals. */
   sealInterval: number | null;
 }
-
-/** An interval is a second where nobody here seals. */
-const DEFAULT_INTERVAL = 1000;
 
 /** The log over the events: sealer, checkpoints, proofs, feed, export, verification. */
 @Module({})
@@ -65,7 +62,7 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
             origin,
             directory,
             publicKeys: keys ? [keys.current.publicKey] : [],
-            overdueAfter: OVERDUE_INTERVALS * (sealInterval ?? DEFAULT_INTERVAL),
+            overdueAfter: overdueAfter(sealInterval),
           }),
         ),
     },

@@ -15,5 +15,5 @@ export { ensureSigningKey, readSigningKey, SigningKeys, type SigningKeySource } 
 export type { VerificationResult } from './verify/fault.js';
 export { readUnverified } from './verify/log-verifier.js';
 export { verifyExport } from './verify/verify-export.js';
-export { OVERDUE_INTERVALS, Verifier } from './verify/verifier.js';
+export { overdueAfter, Verifier } from './verify/verifier.js';
 export { writeExport } from './verify/write-export.js';

@@ -4,7 +4,7 @@ import { redact } from '../common/redact.js';
 
 type AddCommand = (program: Command) => void;
 
-/** Loaded when they are called: a help text or a verification needs nothing of the service. */
+/** Each is loaded when it is called: a verification needs nothing of the service. The list of all needs all. */
 const COMMANDS: Record<string, () => Promise<AddCommand>> = {
   serve: async () => (await import('./serve-command.js')).addServeCommand,
   migrate: async () => (await import('./migrate-command.js')).addMigrateCommand,

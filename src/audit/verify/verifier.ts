@@ -9,8 +9,18 @@ import { inTransaction } from '../log/sealer-pool.js';
 import type { VerificationResult } from './fault.js';
 import { verifyDatabase } from './verify-database.js';
 
-/** After this many intervals of the sealer nobody can say that it is merely behind. */
-export const OVERDUE_INTERVALS = 10;
+const OVERDUE_INTERVALS = 10;
+/** Milliseconds. */
+const INTERVAL_ELSEWHERE = 1000;
+
+/**
+ * Milliseconds after which nobody can say that the sealer is merely behind.
+ *
+ * @param sealInterval milliseconds between two sealings; null where another process seals
+ */
+export function overdueAfter(sealInterval: number | null): number {
+  return OVERDUE_INTERVALS * (sealInterval ?? INTERVAL_ELSEWHERE);
+}
 
 export interface VerifierTools {
   /** Connections of the role `waybill_sealer`, without time limits. */

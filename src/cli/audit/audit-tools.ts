@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import {
   CheckpointDirectory,
   originOf,
-  OVERDUE_INTERVALS,
+  overdueAfter,
   readSigningKey,
   type SealingTools,
   sealerPool,
@@ -51,7 +51,7 @@ export function verifierFor({ pool, key, settings, directory }: AuditTools): Ver
     origin: settings.origin,
     directory,
     publicKeys: key ? [readSigningKey(key).publicKey] : [],
-    overdueAfter: OVERDUE_INTERVALS * (settings.sealInterval ?? 1000),
+    overdueAfter: overdueAfter(settings.sealInterval),
   });
 }
 
