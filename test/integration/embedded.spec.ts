@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, chown, cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createInterface } from 'node:readline';
 import { Client, type QueryResultRow } from 'pg';
 import {
@@ -15,10 +15,10 @@ import {
   rolePasswords,
   startEmbedded,
 } from '../../src/database/embedded/index.js';
-import { processToken } from '../../src/database/embedded/process-identity.js';
+import { makeOwnFolder, removeLeftovers } from '../support/own-folder.js';
 
 const MAJOR = (process.env.TEST_POSTGRES ?? '18') as EmbeddedMajor;
-const PREFIX = `waybill-embedded-${process.pid}-`;
+const KIND = 'waybill-embedded';
 const IS_ROOT = process.getuid?.() === 0;
 
 /** A folder that was started and stopped once: copying it is quicker than an initdb for each test. */
@@ -29,9 +29,8 @@ let children: ChildProcess[];
 let log: string[];
 
 beforeAll(async () => {
-  await removeLeftovers();
-  madeOnce = await mkdtemp(join(tmpdir(), PREFIX));
-  await chmod(madeOnce, 0o755);
+  await removeLeftovers(KIND);
+  madeOnce = await makeOwnFolder(KIND);
   const options = { dataDir: join(madeOnce, 'pg'), binaries: embeddedBinaries(MAJOR), log: () => undefined };
   await (await startEmbedded(options)).stop();
 });
@@ -39,8 +38,7 @@ beforeAll(async () => {
 afterAll(() => rm(madeOnce, { recursive: true, force: true }));
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), PREFIX));
-  await chmod(base, 0o755);
+  base = await makeOwnFolder(KIND);
   dataDir = join(base, 'pg');
   children = [];
   log = [];
@@ -51,18 +49,6 @@ afterEach(async () => {
   await discardEmbedded(dataDir, () => undefined);
   await rm(base, { recursive: true, force: true });
 });
-
-/** What killed runs left, servers included. */
-async function removeLeftovers(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
-    const folder = join(tmpdir(), name);
-    const [, pid] = /^waybill-embedded-(\d+)-/.exec(name) ?? [];
-    if (!pid || processToken(Number(pid)) !== undefined) continue;
-    // Another user's can't be removed, and needn't.
-    await discardEmbedded(join(folder, 'pg'), () => undefined).catch(() => undefined);
-    await rm(folder, { recursive: true, force: true }).catch(() => undefined);
-  }
-}
 
 function useMadeCluster(): void {
   execFileSync('cp', ['-a', join(madeOnce, 'pg'), dataDir]);
@@ -303,11 +289,10 @@ describe('after kill -9', () => {
     await leaveMark(server);
     const client = new Client({ connectionString: server.superuserUrl });
     client.on('error', () => undefined);
-    const ended = new Promise((resolve) => client.once('end', resolve));
     await client.connect();
     const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     process.kill(rows[0]?.pid ?? 0, 'SIGKILL');
-    await ended;
+    while (!(await readFile(join(dataDir, 'server.log'), 'utf8')).includes('reinitializing')) await sleep(10);
     const began = Date.now();
     await server.stop();
     expect(Date.now() - began).toBeLessThan(10_000);

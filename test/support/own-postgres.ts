@@ -1,5 +1,4 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, type QueryResultRow } from 'pg';
 import { bootstrapCluster, databaseUrl, type RoleUrls } from '../../src/database/bootstrap.js';
@@ -11,11 +10,11 @@ import {
   rolePasswords,
   startEmbedded,
 } from '../../src/database/embedded/index.js';
-import { processToken } from '../../src/database/embedded/process-identity.js';
 import { migrate } from '../../src/database/migrate.js';
 import { type DemoTenant, makeDemoTenants } from '../../src/identity/index.js';
+import { makeOwnFolder, removeLeftovers } from './own-folder.js';
 
-const PREFIX = 'waybill-own-';
+const KIND = 'waybill-own';
 
 /** A PostgreSQL server of a test's own, which it may stop, kill and starve; migrated, with two tenants. */
 export interface OwnPostgres extends RoleUrls {
@@ -95,22 +94,8 @@ export async function startOwnPostgres({
 }
 
 async function temporaryFolder(): Promise<string> {
-  await removeLeftovers();
-  const base = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
-  await chmod(base, 0o755);
-  return base;
-}
-
-/** What killed runs left, servers included. A run that lives may have stopped its server for a moment, so age says nothing. */
-async function removeLeftovers(): Promise<void> {
-  for (const name of (await readdir(tmpdir())).filter((entry) => entry.startsWith(PREFIX))) {
-    const base = join(tmpdir(), name);
-    if (processToken(Number(name.slice(PREFIX.length).split('-')[0])) !== undefined) continue;
-    // One that is in use, or another user's, stays.
-    if (await discardEmbedded(join(base, 'pg'), () => undefined).catch(() => false)) {
-      await rm(base, { recursive: true, force: true });
-    }
-  }
+  await removeLeftovers(KIND);
+  return makeOwnFolder(KIND);
 }
 
 /** A backend may have ended since it was listed. */

@@ -96,7 +96,7 @@ async function adopt(
   }
   const why = 'failure' in found ? found.failure : `it is version ${found.version}`;
   log(`Restarting the PostgreSQL that was left running (${why})`);
-  await shutDown(folder, postmaster, log);
+  await shutDown(folder, postmaster.pid, { serves: !('failure' in found), log });
   return undefined;
 }
 
@@ -175,7 +175,13 @@ async function leaveServer(
 
 async function stopServer(folder: ServerFolder, log: (line: string) => void): Promise<void> {
   const postmaster = await findPostmaster(folder);
-  if (postmaster) await shutDown(folder, postmaster, log);
+  if (postmaster) {
+    const serves = await identify(folder, postmaster).then(
+      () => true,
+      () => false,
+    );
+    await shutDown(folder, postmaster.pid, { serves, log });
+  }
   const { temporarySocketFolder, ...rest } = await folder.recall();
   await removeTemporarySocketFolder(temporarySocketFolder);
   await folder.remember(rest);

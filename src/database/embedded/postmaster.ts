@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { open, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
 import { type Account, giveTo } from './account.js';
 import type { Binaries } from './binaries.js';
 import { openData } from './cluster.js';
@@ -13,9 +12,6 @@ const POLL_MS = 15;
 const SLOW_START_MS = 5_000;
 /** Enough for the last checkpoint of a small server. Nothing committed is lost when it is ended sooner. */
 const SHUTDOWN_PATIENCE_MS = 20_000;
-const ASK_PATIENCE_MS = 2_000;
-/** SQLSTATE of a server that starts, recovers or stops. */
-const CANNOT_CONNECT_NOW = '57P03';
 const LOG_LIMIT_BYTES = 10_000_000;
 
 /** What PostgreSQL wrote into postmaster.pid. */
@@ -130,20 +126,6 @@ async function rotateLog(folder: ServerFolder): Promise<number> {
   return 0;
 }
 
-/** Told before any password is asked for. */
-async function isRecovering(port: number): Promise<boolean> {
-  const client = new Client({ host: '127.0.0.1', port, user: 'postgres', connectionTimeoutMillis: ASK_PATIENCE_MS });
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    return false;
-  } catch (error) {
-    return (error as { code?: unknown }).code === CANNOT_CONNECT_NOW;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
-}
-
 /** Waits for the status "ready" in the pid file; `check` may throw to give up. */
 export async function waitUntilReady(
   folder: ServerFolder,
@@ -162,17 +144,19 @@ export async function waitUntilReady(
 }
 
 /**
- * Fast shutdown: open transactions are rolled back, everything committed is kept. One that is recovering from a crash is ended at
- * once, and the next start recovers: PostgreSQL 18 waits for ever when it is told to stop then. Returns when the server is gone.
+ * Fast shutdown: open transactions are rolled back, everything committed is kept. Returns when the server is gone.
+ *
+ * @param serves whether it takes connections. One that recovers from a crash doesn't, and PostgreSQL 18 waits for ever when it is
+ *   told to stop then; so it is ended at once, and the next start recovers.
  */
 export async function shutDown(
   folder: ServerFolder,
-  { pid, port }: Postmaster,
-  log: (line: string) => void,
+  pid: number,
+  { serves, log }: { serves: boolean; log: (line: string) => void },
 ): Promise<void> {
   const token = processToken(pid);
   const isGone = (): boolean => processToken(pid) !== token;
-  signal(pid, (await isRecovering(port)) ? 'SIGQUIT' : 'SIGINT');
+  signal(pid, serves ? 'SIGINT' : 'SIGQUIT');
   const started = Date.now();
   for (let forced = false; !isGone(); await sleep(POLL_MS)) {
     if (!forced && Date.now() - started > SHUTDOWN_PATIENCE_MS) {
