@@ -6,7 +6,7 @@ import { httpSide, repeatedSide } from './load/sides.js';
 import type { Bench, Measure } from './measures/measure.js';
 import { cpuEach, describe, ratios, type Row, throughput } from './report/row.js';
 import { query } from './world/server.js';
-import { startService } from './world/service.js';
+import { startArguments, startService } from './world/service.js';
 
 const ORDERS = 2_000;
 
@@ -22,7 +22,9 @@ async function compareBuilds(bench: Bench): Promise<Row[]> {
   await generateOrders(database, { from: 1, to: ORDERS, mixed: true }, bench.say);
   const orders = await query<{ id: string }>(database.superuserUrl, 'SELECT id FROM waybill.orders LIMIT 240');
   const here = await startService(database);
-  const there = await startService(database, { program: [join(resolve(options.against), 'dist/src/main.js')] });
+  const there = await startService(database, {
+    program: startArguments(join(resolve(options.against), 'dist/src/main.js')),
+  });
   const headers = authorization(database.tenant.keys.operator);
   const kinds = {
     create: (name: string, service: typeof here) =>

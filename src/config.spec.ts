@@ -10,7 +10,7 @@ describe('the settings', () => {
       trustProxy: false,
       logLevel: 'log',
       database: null,
-      databasePoolSize: 16,
+      databasePoolSize: 8,
     });
     expect(loadConfig({}).dataDir).toMatch(/\.waybill$/);
   });

@@ -118,7 +118,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     },
     dataDir,
     database: addresses(env),
-    databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 16, 1, 200),
+    databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 8, 1, 200),
     databaseTimeouts: {
       connectSeconds: integer(env, 'DATABASE_CONNECT_TIMEOUT', 5, 1, 600),
       statementSeconds: integer(env, 'DATABASE_STATEMENT_TIMEOUT', 15, 1, 600),

@@ -4,7 +4,7 @@ import { authorization, createRequests, MOST_PER_SECOND } from '../load/orders.j
 import { httpSide } from '../load/sides.js';
 import { cpuEach, describe, ratios } from '../report/row.js';
 import { ROOT } from '../world/folders.js';
-import { startService } from '../world/service.js';
+import { startArguments, startService } from '../world/service.js';
 import type { Measure } from './measure.js';
 
 /** What a key adds to a create: the same process serves the route once more without one. */
@@ -13,7 +13,7 @@ export const keyCost: Measure = {
   run: async (bench) => {
     const { server } = bench;
     const database = await server.createDatabase('bench_keys');
-    const service = await startService(database, { program: [join(ROOT, 'bench/service/unkeyed.mjs')] });
+    const service = await startService(database, { program: startArguments(join(ROOT, 'bench/service/unkeyed.mjs')) });
     const headers = authorization(database.tenant.keys.operator);
     const requests = (path: string) => (seconds: number) =>
       createRequests(Math.ceil(seconds * MOST_PER_SECOND), headers, path);

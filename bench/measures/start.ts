@@ -2,8 +2,8 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row } from '../report/row.js';
 import { residentMegabytes } from '../world/processes.js';
-import { BENCH_FOLDER, ROOT } from '../world/folders.js';
-import { startProgram } from '../world/service.js';
+import { BENCH_FOLDER } from '../world/folders.js';
+import { startArguments, startProgram } from '../world/service.js';
 import type { Measure } from './measure.js';
 
 /** `npm start`'s process on a data folder that has been started once: from spawn to ready, PostgreSQL included. */
@@ -13,7 +13,7 @@ export const start: Measure = {
     const dataDir = join(BENCH_FOLDER, 'start');
     const startOnce = async (): Promise<{ seconds: number; memory: number }> => {
       const began = performance.now();
-      const service = await startProgram([join(ROOT, 'dist/src/main.js')], {
+      const service = await startProgram(startArguments(), {
         WAYBILL_DATA_DIR: dataDir,
         LOG_LEVEL: 'error',
       });

@@ -87,7 +87,7 @@ export async function servePlain(url: string, port: number): Promise<void> {
 
   @Module({
     imports: [
-      TypeOrmModule.forRoot({ type: 'postgres', url, entities, synchronize: true, poolSize: 16, logging: false }),
+      TypeOrmModule.forRoot({ type: 'postgres', url, entities, synchronize: true, poolSize: 8, logging: false }),
     ],
     controllers: [PlainController],
   })

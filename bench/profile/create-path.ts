@@ -6,10 +6,9 @@ import { authorization, createRequests } from '../load/orders.js';
 import { drivePgbench } from '../load/pgbench.js';
 import { makeSqlScripts } from '../load/sql-functions.js';
 import { cpuEach } from '../report/row.js';
-import { ROOT } from '../world/folders.js';
 import { type BenchDatabase, BenchServer } from '../world/server.js';
 import { findPgbench } from '../world/tools.js';
-import { startService } from '../world/service.js';
+import { startArguments, startService } from '../world/service.js';
 import { functionTimes } from './function-times.js';
 import { countRoundTrips } from './round-trips.js';
 import { allocationSummary, cpuSummary } from './v8-profiles.js';
@@ -54,7 +53,6 @@ async function profileSql(server: BenchServer, database: BenchDatabase, seconds:
 
 async function profileService(server: BenchServer, database: BenchDatabase, seconds: number): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'waybill-profile-'));
-  const main = join(ROOT, 'dist/src/main.js');
   const profiles = ['--cpu-prof', '--heap-prof', '--cpu-prof-dir', folder, '--heap-prof-dir', folder];
   const headers = authorization(database.tenant.keys.operator);
   const drive = async (program: string[]) => {
@@ -74,13 +72,13 @@ async function profileService(server: BenchServer, database: BenchDatabase, seco
     return sample;
   };
   try {
-    const sample = await drive([main]);
+    const sample = await drive(startArguments());
     const { service, postgres, load } = sample.cpu;
     console.log(
       `\nCPU µs a create over HTTP: service ${service.toFixed(0)}, PostgreSQL ${postgres.toFixed(0)}, together ` +
         `${cpuEach(sample).toFixed(0)} (load generator ${load.toFixed(0)}); ${sample.perSecond.toFixed(0)} a second`,
     );
-    const profiled = await drive([...profiles, main]);
+    const profiled = await drive([...profiles, ...startArguments()]);
     console.log(`\nthe service's CPU by place (profiled: ${profiled.cpu.service.toFixed(0)} µs a create):`);
     console.log(await cpuSummary(folder, profiled.cpu.service));
     console.log('\nwhat the service allocates, by place (sampled; share of what was still alive at a sample):');

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +15,7 @@ export interface BenchService {
 }
 
 export interface ServiceOptions {
-  /** The program; the built service when left out. */
+  /** What Node gets; as `npm start` gives it when left out. */
   program?: string[];
   env?: Record<string, string>;
 }
@@ -23,7 +24,7 @@ const READY_TIMEOUT_MS = 30_000;
 
 /** Starts the built service on a database and waits until it is ready. */
 export async function startService(database: BenchDatabase, options: ServiceOptions = {}): Promise<BenchService> {
-  return startProgram(options.program ?? [join(ROOT, 'dist/src/main.js')], {
+  return startProgram(options.program ?? startArguments(), {
     DATABASE_URL: database.appUrl,
     SEALER_DATABASE_URL: database.sealerUrl,
     LOG_LEVEL: 'error',
@@ -33,6 +34,13 @@ export async function startService(database: BenchDatabase, options: ServiceOpti
     AUDIT_SEAL_INTERVAL: 'off',
     ...options.env,
   });
+}
+
+/** What `npm start` gives Node: its flags and the program, which is the built service when left out. */
+export function startArguments(program = join(ROOT, 'dist/src/main.js')): string[] {
+  const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: { start: string } };
+  const flags = scripts.start.split(' ').filter((word) => word.startsWith('--'));
+  return [...flags, program];
 }
 
 /** Starts a Node program that serves HTTP on PORT, and waits for its /health/ready. */
