@@ -14,6 +14,7 @@ export {
 } from './common/index.js';
 export {
   AfterCommit,
+  InTransaction,
   type MigrationClass,
   type NamedStatement,
   postgresError,

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import { createApp } from '../../src/app.js';
 import { entityTag, NoQuery } from '../../src/common/index.js';
 import { loadConfig } from '../../src/config.js';
-import { TenantTransaction, Tx } from '../../src/database/index.js';
+import { InTransaction, TenantTransaction, Tx } from '../../src/database/index.js';
 import { Roles, WRITERS } from '../../src/identity/index.js';
 import { PlaceOrderBody } from '../../src/orders/dto/order-body.dto.js';
 import { OrderDto } from '../../src/orders/dto/order.dto.js';
@@ -16,6 +16,7 @@ class UnkeyedOrdersController {
   constructor(private readonly orders: OrdersService) {}
 
   @Post()
+  @InTransaction()
   @Roles(...WRITERS)
   async place(
     @Tx() tx: TenantTransaction,

@@ -1,7 +1,7 @@
-import { Controller, Get, HttpCode, Post, Query } from '@nestjs/common';
+import { Controller, Get, HttpCode, Post, Query, Req } from '@nestjs/common';
 import { ApiAcceptedResponse, ApiBearerAuth, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { ApiProblems, NoQuery } from '../common/index.js';
-import { TenantTransaction, Tx } from '../database/index.js';
+import { contextOf, type ContextualRequest, TenantTransaction, Tx } from '../database/index.js';
 import { AUDITORS, Roles } from '../identity/index.js';
 import { RunningVerificationDto, VerificationDto } from './dto/verification.dto.js';
 import { VerificationService } from './verification.service.js';
@@ -31,7 +31,7 @@ export class VerificationController {
   })
   @ApiAcceptedResponse({ type: RunningVerificationDto })
   @ApiProblems()
-  start(@Tx() tx: TenantTransaction, @Query() _query: NoQuery): RunningVerificationDto {
-    return this.verifications.start(tx.context.tenantId);
+  start(@Req() request: ContextualRequest, @Query() _query: NoQuery): RunningVerificationDto {
+    return this.verifications.start(contextOf(request).tenantId);
   }
 }

@@ -1,3 +1,5 @@
+import type { BoundStatement, NamedStatement } from './statement.js';
+
 /** Who a request acts for, as found by authentication. */
 export interface Principal {
   tenantId: number;
@@ -20,6 +22,15 @@ export interface ContextualRequest {
   method: string;
   principal?: Principal;
   tx?: unknown;
+  /** Begins a transaction that only reads; see RequestTransactions. */
+  beginReading?: () => unknown;
+}
+
+const READING = new Set(['GET', 'HEAD']);
+
+/** Whether a method of HTTP only reads. */
+export function isReading(method: string): boolean {
+  return READING.has(method);
 }
 
 /** @throws Error when the route is reached without authentication, which is a fault of the route */
@@ -27,4 +38,13 @@ export function contextOf(request: ContextualRequest): TransactionContext {
   if (!request.principal)
     throw new Error('A transaction needs a principal: this route is public and must not use @Tx()');
   return { ...request.principal, requestId: request.id };
+}
+
+const SET_CONTEXT: NamedStatement = {
+  name: 'set_context',
+  text: 'SELECT waybill.set_context($1, $2, $3, $4)',
+};
+
+export function contextStatement({ tenantId, userId, roles, requestId }: TransactionContext): BoundStatement {
+  return { ...SET_CONTEXT, values: [tenantId, userId, roles, requestId] };
 }

@@ -1,12 +1,12 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { APP_INTERCEPTOR } from '@nestjs/core';
+import { DiscoveryModule, MetadataScanner } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AfterCommit } from './after-commit.js';
 import { type ConnectionSettings, dataSourceOptions } from './connection.js';
 import { DatabaseProbe } from './database-probe.js';
+import { RequestTransactions } from './request-transactions.js';
 import { RoleCheck } from './role-check.js';
 import { SystemUsers } from './system-users.js';
-import { TransactionInterceptor } from './transaction.interceptor.js';
 import { TransactionRunner } from './transaction-runner.js';
 
 @Global()
@@ -16,6 +16,7 @@ export class DatabaseModule {
     return {
       module: DatabaseModule,
       imports: [
+        DiscoveryModule,
         TypeOrmModule.forRoot({
           ...dataSourceOptions(settings),
           autoLoadEntities: true,
@@ -29,7 +30,8 @@ export class DatabaseModule {
         SystemUsers,
         DatabaseProbe,
         RoleCheck,
-        { provide: APP_INTERCEPTOR, useClass: TransactionInterceptor },
+        RequestTransactions,
+        MetadataScanner,
       ],
       exports: [AfterCommit, TransactionRunner, DatabaseProbe, SystemUsers],
     };

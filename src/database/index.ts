@@ -13,4 +13,4 @@ export { SystemUsers } from './system-users.js';
 export { TenantTransaction } from './tenant-transaction.js';
 export { TransactionRunner } from './transaction-runner.js';
 export { runInTransaction } from './transaction.interceptor.js';
-export { hasTransaction, OpensTransaction, Tx } from './tx.decorator.js';
+export { hasTransaction, InTransaction, OpensTransaction, Tx } from './tx.decorator.js';

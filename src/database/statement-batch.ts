@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import pg, { type QueryResultRow } from 'pg';
+import { serialize } from 'pg-protocol';
 import { VALUE_TYPES } from './connection.js';
 import type { AnyStatement } from './statement.js';
 
@@ -21,11 +22,6 @@ interface Connection {
   stream: Writable;
   parsedStatements: Record<string, string>;
   submittedNamedStatements: Record<string, string>;
-  parse(message: { name: string | undefined; text: string }): void;
-  bind(message: { statement: string | undefined; values: unknown[] }): void;
-  describe(message: { type: 'P' }): void;
-  execute(): void;
-  sync(): void;
 }
 
 type Parser = (text: string) => unknown;
@@ -67,17 +63,18 @@ export class StatementBatch extends pg.Query {
   /** @returns an error when the values can't be sent; nothing was sent then */
   override submit = (given: unknown): Error | null => {
     const connection = given as Connection;
-    let values: unknown[][];
+    const messages: Buffer[] = [];
+    const toParse = new Map<string, string>();
     try {
-      values = this.pending.map(({ statement }) => checkedValues(connection, statement));
+      for (const { statement } of this.pending) addMessages(messages, connection, statement, toParse);
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error));
     }
+    messages.push(serialize.sync());
+    for (const [name, text] of toParse) connection.submittedNamedStatements[name] = text;
     this.connection = connection;
-    connection.stream.cork();
-    for (const [index, { statement }] of this.pending.entries()) send(connection, statement, values[index] ?? []);
-    connection.sync();
-    connection.stream.uncork();
+    // In one piece: a stream takes its time over each.
+    if (connection.stream.writable) connection.stream.write(Buffer.concat(messages));
     this.begin(0);
     return null;
   };
@@ -147,25 +144,25 @@ export class StatementBatch extends pg.Query {
 }
 
 /** @throws Error for a name that stands for another statement, or a value that can't be sent */
-function checkedValues(connection: Connection, { name, text, values }: AnyStatement): unknown[] {
-  if ((textOf(connection, name) ?? text) !== text)
-    throw new Error(`The prepared statement ${name} is another one on this connection`);
-  return values.map((value) => prepareValue(value));
-}
-
-function send(connection: Connection, { name, text }: AnyStatement, values: unknown[]): void {
-  if (textOf(connection, name) === undefined) {
-    connection.parse({ name, text });
-    if (name !== undefined) connection.submittedNamedStatements[name] = text;
-  }
-  connection.bind({ statement: name, values });
-  if (name === undefined || !columnsOf(connection).has(name)) connection.describe({ type: 'P' });
-  connection.execute();
+function addMessages(
+  messages: Buffer[],
+  connection: Connection,
+  { name, text, values }: AnyStatement,
+  toParse: Map<string, string>,
+): void {
+  const known = name === undefined ? undefined : (textOf(connection, name) ?? toParse.get(name));
+  if (known === undefined) {
+    messages.push(serialize.parse({ name, text }));
+    if (name !== undefined) toParse.set(name, text);
+  } else if (known !== text) throw new Error(`The prepared statement ${name} is another one on this connection`);
+  messages.push(serialize.bind({ statement: name, values: values as unknown[], valueMapper: prepareValue }));
+  if (name === undefined || !columnsOf(connection).has(name)) messages.push(serialize.describe({ type: 'P' }));
+  messages.push(serialize.execute());
 }
 
 /** The text of a statement that this connection has prepared, or is about to. */
-function textOf({ parsedStatements, submittedNamedStatements }: Connection, name: string | undefined) {
-  return name === undefined ? undefined : (parsedStatements[name] ?? submittedNamedStatements[name]);
+function textOf({ parsedStatements, submittedNamedStatements }: Connection, name: string): string | undefined {
+  return parsedStatements[name] ?? submittedNamedStatements[name];
 }
 
 function columnsOf(connection: Connection): Map<string, Columns> {

@@ -8,8 +8,10 @@ import { type PendingStatement, StatementBatch, type StatementResult } from './s
  */
 export class StatementQueue {
   private pending: PendingStatement[] = [];
+  private failure: { error: unknown } | undefined;
 
-  constructor(private readonly client: PoolClient) {}
+  /** @param client left out where the connection is yet to come; until `attach` statements wait */
+  constructor(private client?: PoolClient) {}
 
   run(statement: AnyStatement): Promise<StatementResult> {
     return new Promise((resolve, reject) => this.add({ statement, resolve, reject }));
@@ -20,17 +22,35 @@ export class StatementQueue {
     this.add({ statement });
   }
 
+  /** The connection has come: what waits leaves. */
+  attach(client: PoolClient): void {
+    this.client = client;
+    this.flush();
+  }
+
+  /** No connection will come: whoever waits for an answer, now or later, gets the error. */
+  fail(error: unknown): void {
+    this.failure = { error };
+    const { pending } = this;
+    this.pending = [];
+    for (const { reject } of pending) reject?.(error);
+  }
+
   /** Sends now what waits, so that what somebody else sends over the connection comes behind it. */
   flush(): void {
-    if (this.pending.length === 0) return;
+    if (!this.client || this.pending.length === 0) return;
     const batch = new StatementBatch(this.pending);
     this.pending = [];
     this.client.query(batch);
   }
 
   private add(pending: PendingStatement): void {
+    if (this.failure) {
+      pending.reject?.(this.failure.error);
+      return;
+    }
     // Runs when everything is done that can be done without waiting, such as a handler up to its first statement.
-    if (this.pending.length === 0) process.nextTick(() => this.flush());
+    if (this.client && this.pending.length === 0) process.nextTick(() => this.flush());
     this.pending.push(pending);
   }
 }

@@ -11,3 +11,6 @@ export interface BoundStatement extends NamedStatement {
 
 /** A statement without a name is parsed and planned each time. */
 export type AnyStatement = Omit<BoundStatement, 'name'> & { name?: string };
+
+export const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
+export const ROLLBACK: BoundStatement = { name: 'ROLLBACK', text: 'ROLLBACK', values: [] };

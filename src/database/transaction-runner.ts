@@ -3,26 +3,20 @@ import { Injectable } from '@nestjs/common';
 import type { PoolClient, QueryResultRow } from 'pg';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { AfterCommit, type AfterCommitTask } from './after-commit.js';
-import type { TransactionContext } from './context.js';
+import { contextStatement, type TransactionContext } from './context.js';
 import { reach } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
-import type { BoundStatement, NamedStatement } from './statement.js';
+import { ReadTransaction } from './read-transaction.js';
+import { type BoundStatement, COMMIT, ROLLBACK } from './statement.js';
 import { StatementQueue } from './statement-queue.js';
-import { TenantTransaction } from './tenant-transaction.js';
+import { type TenantTransaction, WriteTransaction } from './tenant-transaction.js';
 
 export type AccessMode = 'read' | 'write';
 
-const BEGIN: Record<AccessMode, BoundStatement> = {
-  // All statements of one answer see the same moment.
-  read: { name: 'begin_read', text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [] },
-  write: { name: 'begin_write', text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE', values: [] },
-};
-const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
-const ROLLBACK: BoundStatement = { name: 'ROLLBACK', text: 'ROLLBACK', values: [] };
-
-const SET_CONTEXT: NamedStatement = {
-  name: 'set_context',
-  text: 'SELECT waybill.set_context($1, $2, $3, $4)',
+const BEGIN: BoundStatement = {
+  name: 'begin_write',
+  text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
+  values: [],
 };
 
 const ATTEMPTS = 4;
@@ -44,33 +38,31 @@ export class TransactionRunner {
   /**
    * Runs `work` in one transaction. After a deadlock, a serialization failure or a collision of random numbers it runs
    * again from the start, so `work` must have no effect outside the transaction.
-   *
-   * @param opening leaves together with BEGIN. It sets the context, as `waybill.set_context` does, which is the default.
    */
-  run<T>(
-    context: TransactionContext,
-    mode: AccessMode,
-    work: TransactionWork<T>,
-    opening?: BoundStatement,
-  ): Promise<T> {
+  run<T>(context: TransactionContext, mode: AccessMode, work: (tx: TenantTransaction) => Promise<T>): Promise<T> {
     // The context says nothing that anybody would wait for.
-    if (!opening) return this.runEarly(context, mode, (tx) => work(tx, []), contextStatement(context));
-    return this.runEarly(context, mode, async (tx, opened) => work(tx, await opened), opening);
+    return mode === 'read'
+      ? this.read(context, work)
+      : this.runEarly(context, (tx) => work(tx), contextStatement(context));
   }
 
   /**
-   * Like `run`, but `work` begins before PostgreSQL has answered to the opening statement. It may send a statement that
-   * depends on it only where the database itself refuses that statement otherwise.
+   * The same with a statement of one's own behind BEGIN.
+   *
+   * @param opening sets the context, as `waybill.set_context` does
    */
-  async runEarly<T>(
-    context: TransactionContext,
-    mode: AccessMode,
-    work: EarlyWork<T>,
-    opening: BoundStatement,
-  ): Promise<T> {
+  runOpened<T>(context: TransactionContext, work: TransactionWork<T>, opening: BoundStatement): Promise<T> {
+    return this.runEarly(context, async (tx, opened) => work(tx, await opened), opening);
+  }
+
+  /**
+   * Like `runOpened`, but `work` begins before PostgreSQL has answered to the opening statement. It may send a statement
+   * that depends on it only where the database itself refuses that statement otherwise.
+   */
+  async runEarly<T>(context: TransactionContext, work: EarlyWork<T>, opening: BoundStatement): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { result, tasks } = await this.runOnce(context, mode, work, opening);
+        const { result, tasks } = await this.runOnce(context, work, opening);
         // With the connection given back: a task may want one, and the pool may have a single one.
         this.afterCommit.start(tasks);
         return result;
@@ -79,6 +71,11 @@ export class TransactionRunner {
         await sleep(Math.random() * 10 * 2 ** attempt);
       }
     }
+  }
+
+  /** A transaction that only reads and begins when it is used. Whoever asks for it ends it. */
+  beginReading(context: TransactionContext): ReadTransaction {
+    return new ReadTransaction(context, () => this.dataSource.createQueryRunner(), this.afterCommit);
   }
 
   /**
@@ -90,7 +87,7 @@ export class TransactionRunner {
     try {
       const client: PoolClient = await runner.connect();
       const statements = new StatementQueue(client);
-      statements.runAhead(BEGIN.write);
+      statements.runAhead(BEGIN);
       try {
         const [{ rows }] = await Promise.all([statements.run(opening), statements.run(ROLLBACK)]);
         return rows;
@@ -103,42 +100,39 @@ export class TransactionRunner {
     }
   }
 
+  private async read<T>(context: TransactionContext, work: (tx: TenantTransaction) => Promise<T>): Promise<T> {
+    const tx = this.beginReading(context);
+    try {
+      return await work(tx);
+    } finally {
+      tx.end();
+    }
+  }
+
   private async runOnce<T>(
     context: TransactionContext,
-    mode: AccessMode,
     work: EarlyWork<T>,
     opening: BoundStatement,
   ): Promise<{ result: T; tasks: readonly AfterCommitTask[] }> {
     const runner = this.dataSource.createQueryRunner();
-    const release = (): Promise<void> => {
-      markTransaction(runner, false);
-      return runner.release();
-    };
-    let closing: Promise<void> | undefined;
     try {
       const client: PoolClient = await runner.connect();
       markTransaction(runner, true);
       const statements = new StatementQueue(client);
-      const commitRead = mode === 'read' ? () => commit(statements, []) : undefined;
-      const tx = new TenantTransaction(context, runner, statements, commitRead);
+      const tx = new WriteTransaction(context, { runner, statements });
       try {
-        const result = await begun(begin(statements, mode, opening), (opened) => work(tx, opened));
-        // What was only read can be told before the transaction has ended.
-        if (commitRead) {
-          closing = (tx.committing ?? commitRead()).catch(() => client.end());
-          return { result, tasks: tx.tasksAfterCommit };
-        }
+        const result = await begun(begin(statements, opening), (opened) => work(tx, opened));
         await reach('commit.before');
         await commit(statements, tx.takeClosing());
         await reach('commit.after');
         return { result, tasks: tx.tasksAfterCommit };
       } catch (error) {
-        await (tx.committing ?? Promise.reject(error)).catch(() => rollback(client));
+        await rollback(client);
         throw error;
       }
     } finally {
-      if (closing) void closing.finally(release);
-      else await release();
+      markTransaction(runner, false);
+      await runner.release();
     }
   }
 }
@@ -148,14 +142,17 @@ async function begun<T>(
   beginning: Promise<readonly QueryResultRow[]>,
   work: (opened: Promise<readonly QueryResultRow[]>) => Promise<T>,
 ): Promise<T> {
-  const [opened, done] = await Promise.allSettled([beginning, work(beginning)]);
-  if (opened.status === 'rejected') throw opened.reason;
-  if (done.status === 'rejected') throw done.reason;
-  return done.value;
-}
-
-function contextStatement({ tenantId, userId, roles, requestId }: TransactionContext): BoundStatement {
-  return { ...SET_CONTEXT, values: [tenantId, userId, roles, requestId] };
+  // Awaited below, but perhaps after it has failed.
+  beginning.catch(() => undefined);
+  let done: T;
+  try {
+    done = await work(beginning);
+  } catch (error) {
+    await beginning;
+    throw error;
+  }
+  await beginning;
+  return done;
 }
 
 /** TypeORM must know that a transaction is open, or its `save()` would begin and commit one of its own. */
@@ -163,12 +160,8 @@ function markTransaction(runner: QueryRunner, isTransactionActive: boolean): voi
   Object.assign(runner, { isTransactionActive });
 }
 
-async function begin(
-  statements: StatementQueue,
-  mode: AccessMode,
-  opening: BoundStatement,
-): Promise<readonly QueryResultRow[]> {
-  statements.runAhead(BEGIN[mode]);
+async function begin(statements: StatementQueue, opening: BoundStatement): Promise<readonly QueryResultRow[]> {
+  statements.runAhead(BEGIN);
   const { rows } = await statements.run(opening);
   return rows;
 }

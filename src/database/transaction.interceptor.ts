@@ -2,17 +2,13 @@ import { type CallHandler, type ExecutionContext, Injectable, type NestIntercept
 import { from, lastValueFrom, type Observable } from 'rxjs';
 import { type ContextualRequest, contextOf } from './context.js';
 import { TransactionRunner } from './transaction-runner.js';
-import { needsTransaction } from './tx.decorator.js';
 
-const READING = new Set(['GET', 'HEAD']);
-
-/** Opens the transaction of every handler with `@Tx()`; the answer leaves after COMMIT. */
+/** See `@InTransaction()`. */
 @Injectable()
 export class TransactionInterceptor implements NestInterceptor {
   constructor(private readonly transactions: TransactionRunner) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    if (!needsTransaction(context)) return next.handle();
     return runInTransaction(this.transactions, context.switchToHttp().getRequest<ContextualRequest>(), next);
   }
 }
@@ -23,9 +19,8 @@ export function runInTransaction(
   request: ContextualRequest,
   next: CallHandler,
 ): Observable<unknown> {
-  const mode = READING.has(request.method) ? 'read' : 'write';
   return from(
-    transactions.run(contextOf(request), mode, (tx) => {
+    transactions.run(contextOf(request), 'write', (tx) => {
       request.tx = tx;
       return lastValueFrom(next.handle());
     }),

@@ -1,17 +1,28 @@
-import { createParamDecorator, type ExecutionContext, SetMetadata } from '@nestjs/common';
-import type { ContextualRequest } from './context.js';
+import {
+  applyDecorators,
+  createParamDecorator,
+  type ExecutionContext,
+  SetMetadata,
+  UseInterceptors,
+} from '@nestjs/common';
+import { type ContextualRequest, isReading } from './context.js';
 import { TenantTransaction } from './tenant-transaction.js';
+import { TransactionInterceptor } from './transaction.interceptor.js';
 
 const USES_TRANSACTION = Symbol('uses transaction');
 const OPENS_TRANSACTION = 'waybill:opens-transaction';
 
 const txParameter = createParamDecorator((_data: unknown, context: ExecutionContext): TenantTransaction => {
-  const { tx } = context.switchToHttp().getRequest<ContextualRequest>();
+  const request = context.switchToHttp().getRequest<ContextualRequest>();
+  const tx = request.tx ?? (isReading(request.method) ? request.beginReading?.() : undefined);
   if (tx instanceof TenantTransaction) return tx;
-  throw new Error(`${context.getClass().name}.${context.getHandler().name} has @Tx(), but no interceptor opened one`);
+  throw new Error(`${context.getClass().name}.${context.getHandler().name} has @Tx(), but nothing opened one`);
 });
 
-/** The request's transaction as a handler's parameter. Its presence is what makes the service open one. */
+/**
+ * The request's transaction as a handler's parameter. Where the route only reads (GET), it begins with the handler's first
+ * statement; elsewhere `@Idempotent()` or `@InTransaction()` opens it.
+ */
 export function Tx(): ParameterDecorator {
   return (target, property, index) => {
     if (property !== undefined) Reflect.defineMetadata(USES_TRANSACTION, true, target, property);
@@ -24,10 +35,14 @@ export function OpensTransaction(): MethodDecorator {
   return SetMetadata(OPENS_TRANSACTION, true);
 }
 
-/** Whether a transaction is still to be opened for a handler. */
-export function needsTransaction(context: ExecutionContext): boolean {
-  const handler = context.getHandler();
-  return hasTransaction(context.getClass().prototype, handler.name) && !Reflect.hasMetadata(OPENS_TRANSACTION, handler);
+/** A transaction around a handler that writes without an idempotency key; the answer leaves after COMMIT. */
+export function InTransaction(): MethodDecorator {
+  return applyDecorators(OpensTransaction(), UseInterceptors(TransactionInterceptor));
+}
+
+/** Whether a decorator opens a handler's transaction. */
+export function opensTransaction(handler: object): boolean {
+  return Reflect.hasMetadata(OPENS_TRANSACTION, handler);
 }
 
 /** Whether a method of a controller's prototype has a parameter with `@Tx()`. */

@@ -70,9 +70,8 @@ export class ExternalCallInterceptor implements NestInterceptor {
   private begin(exchange: Exchange): Promise<Begun | Replay> {
     const { request, claim, lease } = exchange;
     const context = contextOf(request);
-    return this.transactions.run(
+    return this.transactions.runOpened(
       context,
-      'write',
       async (tx, [row]) => {
         const claimed = row as ClaimRow | undefined;
         const replay = readClaim(claimed);

@@ -77,7 +77,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
         : this.runAfterClaim(exchange, tx, opened);
     };
     try {
-      return await this.transactions.runEarly(context, 'write', work, this.keys.claim(context, claim));
+      return await this.transactions.runEarly(context, work, this.keys.claim(context, claim));
     } catch (error) {
       if (error instanceof EarlierAnswer) return error.answer;
       throw error;

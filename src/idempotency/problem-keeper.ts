@@ -30,9 +30,8 @@ export class ProblemKeeper {
     if (!isKeptUnderKey(error)) throw error;
     const context = contextOf(request);
     const problem = toProblem(error, placeOf(request, this.typeBase));
-    const given = await this.transactions.run(
+    const given = await this.transactions.runOpened(
       context,
-      'write',
       async (tx, [row]) => {
         const replay = readClaim(row as ClaimRow | undefined);
         if (replay) return replay;

@@ -10,7 +10,7 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiProblems, NoQuery, setLinks, UuidParamPipe } from '../common/index.js';
-import { TenantTransaction, Tx } from '../database/index.js';
+import { InTransaction, TenantTransaction, Tx } from '../database/index.js';
 import { ApiKeysService } from './api-keys.service.js';
 import { Idempotent } from '../idempotency/index.js';
 import { Caller } from './caller.decorator.js';
@@ -44,6 +44,7 @@ export class ApiKeysController {
 
   /** The answer holds a secret, so it must never be stored under an idempotency key: a retry makes another key. */
   @Post()
+  @InTransaction()
   @ApiOperation({
     operationId: 'createApiKey',
     summary: 'Make an API key',

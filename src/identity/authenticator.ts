@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { v7 as uuid } from 'uuid';
 import { isUnavailable } from '../common/index.js';
@@ -40,15 +40,16 @@ export class Authenticator {
 
   /**
    * @param text what follows `Bearer`
+   * @returns at once, where it was looked up lately
    * @throws Unauthenticated when it isn't good
    * @throws RateLimited when too much from this address was not, and this wasn't accepted lately either
    */
-  async identify(text: string, sender: Sender): Promise<Credential> {
-    const hash = createHash('sha256').update(text).digest('base64');
-    const known = this.cache.fresh(hash) ?? this.running.get(hash);
+  identify(text: string, sender: Sender): Credential | Promise<Credential> {
+    const digest = hash('sha256', text, 'base64');
+    const known = this.cache.fresh(digest) ?? this.running.get(digest);
     if (known) return known;
-    const running = this.lookUp(text, hash, sender).finally(() => this.running.delete(hash));
-    this.running.set(hash, running);
+    const running = this.lookUp(text, digest, sender).finally(() => this.running.delete(digest));
+    this.running.set(digest, running);
     return running;
   }
 

@@ -32,25 +32,41 @@ export class RequestGate implements OnModuleInit {
 
   onModuleInit(): void {
     const fastify = this.adapter.httpAdapter.getInstance<FastifyInstance>();
-    fastify.addHook('onRequest', (request, reply) => this.admit(request as GateRequest, reply));
+    fastify.addHook('onRequest', (request, reply, done) => {
+      // Fastify goes on when it is told to, or when the promise that it is given settles.
+      const waiting = this.admit(request as GateRequest, reply);
+      if (!waiting) done();
+      return waiting;
+    });
   }
 
-  /** Leaves the caller's credential and principal on the request. */
-  async authenticate(request: GateRequest): Promise<void> {
+  /** Leaves the caller's credential and principal on the request: at once, where they were asked for lately. */
+  authenticate(request: GateRequest): Promise<void> | undefined {
     const [, text] = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     if (text === undefined) throw new Unauthenticated();
-    const address = addressGroup(request.ip);
-    request.credential = await this.authenticator.identify(text, { address, requestId: request.id });
-    request.principal = request.credential.principal;
-    this.uses.note(request.credential);
+    const found = this.authenticator.identify(text, { address: addressGroup(request.ip), requestId: request.id });
+    if (found instanceof Promise) return found.then((credential) => this.accept(request, credential));
+    this.accept(request, found);
+    return undefined;
   }
 
-  private async admit(request: GateRequest, reply: FastifyReply): Promise<void> {
+  private accept(request: GateRequest, credential: Credential): void {
+    request.credential = credential;
+    request.principal = credential.principal;
+    this.uses.note(credential);
+  }
+
+  private admit(request: GateRequest, reply: FastifyReply): Promise<void> | undefined {
     reply.headers(this.limits.address.take(addressGroup(request.ip)));
     const { method, url } = request.routeOptions;
-    if (url === undefined || !this.routes.has([method].flat()[0] ?? request.method, url)) return;
-    await this.authenticate(request);
-    const { tenantId, userId } = request.credential?.principal ?? {};
-    reply.headers(this.limits.principal.take(`${tenantId}/${userId}`));
+    if (url === undefined || !this.routes.has([method].flat()[0] ?? request.method, url)) return undefined;
+    const waiting = this.authenticate(request);
+    if (waiting) return waiting.then(() => this.countByUser(request, reply));
+    this.countByUser(request, reply);
+    return undefined;
+  }
+
+  private countByUser({ principal }: GateRequest, reply: FastifyReply): void {
+    reply.headers(this.limits.principal.take(`${principal?.tenantId}/${principal?.userId}`));
   }
 }

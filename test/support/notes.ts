@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Body, Controller, Delete, HttpCode, Module, Param, Patch, Post, Res } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import type { FastifyReply } from 'fastify';
-import { TenantTransaction, Tx } from '../../src/database/index.js';
+import { InTransaction, TenantTransaction, Tx } from '../../src/database/index.js';
 import { Idempotent } from '../../src/idempotency/index.js';
 import { Roles } from '../../src/identity/index.js';
 import { rows } from './sql.js';
@@ -66,8 +66,9 @@ export class NotesController {
     await insert(tx, { id: randomUUID(), text: `removed ${id}` });
   }
 
-  /** Without a key: the other interceptor opens its transaction. */
+  /** Without a key. */
   @Post('plain')
+  @InTransaction()
   @HttpCode(200)
   async plain(
     @Tx() tx: TenantTransaction,

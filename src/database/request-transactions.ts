@@ -1,0 +1,65 @@
+import { Injectable, type OnModuleInit, RequestMethod } from '@nestjs/common';
+import { METHOD_METADATA } from '@nestjs/common/constants.js';
+import { DiscoveryService, HttpAdapterHost, MetadataScanner } from '@nestjs/core';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type ContextualRequest, contextOf, isReading } from './context.js';
+import { ReadTransaction } from './read-transaction.js';
+import { TransactionRunner } from './transaction-runner.js';
+import { hasTransaction, opensTransaction } from './tx.decorator.js';
+
+type ReadingRequest = FastifyRequest & ContextualRequest;
+
+/**
+ * The transactions of requests that only read. They need no interceptor: they begin with the handler's first statement and
+ * end when the answer is ready, whatever it is.
+ */
+@Injectable()
+export class RequestTransactions implements OnModuleInit {
+  constructor(
+    private readonly adapter: HttpAdapterHost,
+    private readonly transactions: TransactionRunner,
+    private readonly discovery: DiscoveryService,
+    private readonly scanner: MetadataScanner,
+  ) {}
+
+  onModuleInit(): void {
+    this.refuseUnopened();
+    const { transactions } = this;
+    const fastify = this.adapter.httpAdapter.getInstance<FastifyInstance>();
+    fastify.decorateRequest('tx', null);
+    fastify.decorateRequest('beginReading', function (this: FastifyRequest) {
+      const request = this as ReadingRequest;
+      return (request.tx = transactions.beginReading(contextOf(request)));
+    });
+    fastify.addHook('onSend', (request: ReadingRequest, _reply, _payload, done) => {
+      endReading(request);
+      done();
+    });
+    // For an answer that never came as far as that.
+    fastify.addHook('onResponse', (request: ReadingRequest, _reply, done) => {
+      endReading(request);
+      done();
+    });
+  }
+
+  /** @throws Error for a handler that writes with `@Tx()` where nothing would open a transaction */
+  private refuseUnopened(): void {
+    for (const { metatype } of this.discovery.getControllers()) {
+      const prototype = (metatype?.prototype ?? {}) as Record<string, object>;
+      for (const name of metatype ? this.scanner.getAllMethodNames(prototype) : []) {
+        const handler = prototype[name];
+        if (!handler || !hasTransaction(prototype, name) || opensTransaction(handler)) continue;
+        const method = RequestMethod[Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod];
+        if (method === undefined || isReading(method)) continue;
+        throw new Error(
+          `${metatype?.name}.${name} has @Tx(), but nothing opens a transaction for it. Add @Idempotent(), so that it can ` +
+            'be retried, or @InTransaction() where a retry needs no key.',
+        );
+      }
+    }
+  }
+}
+
+function endReading({ tx }: ReadingRequest): void {
+  if (tx instanceof ReadTransaction) tx.end();
+}
