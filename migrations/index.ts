@@ -5,6 +5,7 @@ import { ExternalCalls1764460806100 } from './1764460806100-external-calls.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Identity1764460805000 } from './1764460805000-identity.js';
 import { OrderDocuments1764460810000 } from './1764460810000-order-documents.js';
+import { OrderDocumentsByRow1764460811000 } from './1764460811000-order-documents-by-row.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
 import { StateAndErasure1764460807100 } from './1764460807100-state-and-erasure.js';
 import { StateCheckLookups1764460809000 } from './1764460809000-state-check-lookups.js';
@@ -27,4 +28,5 @@ export const migrations = [
   SimulatedProvider1764460808001,
   StateCheckLookups1764460809000,
   OrderDocuments1764460810000,
+  OrderDocumentsByRow1764460811000,
 ];

@@ -700,9 +700,20 @@ VIEW waybill.order_documents OWNER waybill_owner WITH (security_invoker=true)
       metadata,
       placed_at,
       updated_at,
-      ( SELECT json_agg(json_build_object('sku', l.sku, 'tax', l.tax, 'name', l.name, 'total', l.total, 'lineNo', l.line_no, 'discount', l.discount, 'quantity', l.quantity, 'unitPrice', l.unit_price, 'taxRatePpm', l.tax_rate_ppm, 'shippedQuantity', l.shipped_quantity) ORDER BY l.line_no) AS json_agg
-             FROM waybill.order_lines l
-            WHERE ((l.tenant_id = d.tenant_id) AND (l.order_id = d.id))) AS lines,
+      ( SELECT json_agg(row_to_json(r.*)) AS json_agg
+             FROM ( SELECT l.sku,
+                      tax,
+                      name,
+                      total,
+                      l.line_no AS "lineNo",
+                      discount,
+                      quantity,
+                      l.unit_price AS "unitPrice",
+                      l.tax_rate_ppm AS "taxRatePpm",
+                      l.shipped_quantity AS "shippedQuantity"
+                     FROM waybill.order_lines l
+                    WHERE ((l.tenant_id = d.tenant_id) AND (l.order_id = d.id))
+                    ORDER BY l.line_no) r) AS lines,
       contacts,
       event_hash
      FROM waybill.order_details d;

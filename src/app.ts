@@ -8,6 +8,7 @@ import {
   registerConditionalGet,
   registerJsonBody,
   registerRequestId,
+  writeJson,
 } from './common/index.js';
 import type { ServiceConfig } from './config.js';
 import { closeConnectionsWhenDraining, Draining } from './health/index.js';
@@ -28,6 +29,7 @@ export async function createApp(
   const adapter = new FastifyAdapter({ ...problemServerOptions, trustProxy: config.trustProxy });
   const fastify = adapter.getInstance();
   installProblemHandlers(fastify);
+  fastify.setReplySerializer(writeJson);
   observeRequests(fastify, { log, metrics, tracing });
   registerRequestId(fastify);
   await hardenHttp(fastify, config);

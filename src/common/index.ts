@@ -19,6 +19,7 @@ export * from './problem.filter.js';
 export * from './public-route.js';
 export * from './redact.js';
 export * from './request-context.js';
+export { RawJson, writeJson } from './raw-json.js';
 export { randomBytesFromPool } from './random-pool.js';
 export * from './request-id.js';
 export * from './send-problem.js';

@@ -2,7 +2,7 @@ import type { QueryResultRow } from 'pg';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import type { AfterCommitTask } from './after-commit.js';
 import type { TransactionContext } from './context.js';
-import type { BoundStatement, NamedStatement } from './statement.js';
+import type { AnyStatement, BoundStatement, NamedStatement } from './statement.js';
 import type { StatementQueue } from './statement-queue.js';
 
 /** What a transaction runs on. */
@@ -35,8 +35,11 @@ export abstract class TenantTransaction {
     return runner.manager;
   }
 
-  /** Runs a prepared statement and returns its rows. */
-  async rows<Row extends QueryResultRow>({ name, text }: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
+  /** Runs a statement, prepared where it has a name, and returns its rows. */
+  async rows<Row extends QueryResultRow>(
+    { name, text }: Pick<AnyStatement, 'name' | 'text'>,
+    values: readonly unknown[],
+  ): Promise<Row[]> {
     const result = await this.session.statements.run({ name, text, values });
     return result.rows as Row[];
   }
@@ -47,9 +50,8 @@ export abstract class TenantTransaction {
   }
 
   /** Runs a statement whose text depends on the request; it is planned for these very values. */
-  async adHocRows<Row extends QueryResultRow>(text: string, values: readonly unknown[]): Promise<Row[]> {
-    const result = await this.session.statements.run({ text, values });
-    return result.rows as Row[];
+  adHocRows<Row extends QueryResultRow>(text: string, values: readonly unknown[]): Promise<Row[]> {
+    return this.rows({ text }, values);
   }
 
   /**

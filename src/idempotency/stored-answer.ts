@@ -1,7 +1,7 @@
 import { isReadable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { type Problem, problemBytes } from '../common/index.js';
+import { type Problem, problemBytes, writeJson } from '../common/index.js';
 import type { IdempotentOptions } from './idempotent-options.js';
 
 /** An answer as the key keeps it. */
@@ -75,5 +75,5 @@ export function bytesOf(result: unknown): { body: Buffer; type: string } {
   if (result instanceof StreamableFile || isReadable(result as NodeJS.ReadableStream)) {
     throw new TypeError('A handler with @Idempotent() answered with a stream, which can be sent only once');
   }
-  return { body: Buffer.from(JSON.stringify(result)), type: JSON_TYPE };
+  return { body: Buffer.from(writeJson(result)), type: JSON_TYPE };
 }

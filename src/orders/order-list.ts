@@ -11,13 +11,13 @@ import {
 import type { TenantTransaction } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
 import type { ListOrdersQuery } from './dto/order-query.dto.js';
-import type { OrderDetails } from './order.entity.js';
+import type { OrderDocument } from './order.entity.js';
 import type { OrderFilter, OrderPage, OrderSort } from './order-page.js';
 import { OrdersRepository } from './orders.repository.js';
 import { ORDER_MACHINE } from './orders.service.js';
 
 export interface ListedOrders {
-  orders: OrderDetails[];
+  orders: OrderDocument[];
   next: string | null;
   prev: string | null;
   count?: number;
@@ -50,7 +50,7 @@ export class OrderList {
     const orders = rows.slice(0, limit);
     if (page.direction === 'prev') orders.reverse();
     const isBack = page.direction === 'prev';
-    const cursorAt = (order: OrderDetails | undefined, dir: 'next' | 'prev') =>
+    const cursorAt = (order: OrderDocument | undefined, dir: 'next' | 'prev') =>
       order ? encodeCursor({ sort, filterHash: hash, dir, values: [sortValue(order, sort), order.id] }) : null;
     return {
       orders,
@@ -93,6 +93,6 @@ function edgeOf({ values: [at = '', id = ''] }: Required<Cursor>): { at: string;
   return { at, id };
 }
 
-function sortValue(order: OrderDetails, sort: OrderSort): string {
+function sortValue(order: OrderDocument, sort: OrderSort): string {
   return sort.endsWith('placedAt') ? order.placedAt : order.updatedAt;
 }

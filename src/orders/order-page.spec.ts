@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { countStatement, ORDER_SORTS, type OrderPage, pageStatement } from './order-page.js';
+import { DEFAULT_PAGE } from '../common/index.js';
+import { countStatement, ORDER_SORTS, type OrderPage, pageStatement, USUAL_LIMIT } from './order-page.js';
 
 const edge = { at: '2026-03-01T00:00:00.000001Z', id: '01935c1e-7b3a-7c1d-9f00-000000000001' };
 const page = (changes: Partial<OrderPage> = {}): OrderPage => ({
@@ -24,7 +25,20 @@ describe('the statement of a page', () => {
     const { text, values } = pageStatement(7, page({ sort, direction, edge }));
     expect(text).toContain(order);
     expect(text).toContain(`${comparison} ($2::timestamptz, $3::uuid)`);
-    expect(values).toEqual([7, edge.at, edge.id, 51]);
+    expect(values).toEqual([7, edge.at, edge.id]);
+  });
+
+  it('is prepared where it is the usual one, under a name for each text', () => {
+    expect(USUAL_LIMIT).toBe(DEFAULT_PAGE + 1);
+    const shapes = ORDER_SORTS.flatMap((sort) =>
+      (['next', 'prev'] as const).flatMap((direction) =>
+        [edge, null].map((from) => pageStatement(7, page({ sort, direction, edge: from }))),
+      ),
+    );
+    const texts = new Map(shapes.map(({ name, text }) => [name, text]));
+    for (const { name, text } of shapes) expect([name, texts.get(name)]).toEqual([expect.any(String), text]);
+    expect(pageStatement(7, page({ limit: 50 })).name).toBeUndefined();
+    expect(pageStatement(7, page({ filter: { channel: 'web' } })).name).toBeUndefined();
   });
 
   it('reads each of several states in its own order, and one state without a union', () => {

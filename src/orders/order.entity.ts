@@ -1,3 +1,4 @@
+import type { RawJson } from '../common/index.js';
 import { Column, Entity, PrimaryColumn, ViewColumn, ViewEntity } from 'typeorm';
 
 /** A postal address or a person, as a client gave it. */
@@ -63,6 +64,9 @@ export class OrderDetails {
   @ViewColumn({ name: 'event_hash' })
   eventHash!: string;
 }
+
+/** An order for an answer: its lines are JSON that nobody looks into. */
+export type OrderDocument = Omit<OrderDetails, 'lines'> & { lines: RawJson };
 
 @Entity({ schema: 'waybill', name: 'order_status_history', synchronize: false })
 export class OrderStatusChange {

@@ -39,7 +39,7 @@ import {
   StatusHistoryDto,
 } from './dto/order.dto.js';
 import { ListOrdersQuery, ReadOrderQuery } from './dto/order-query.dto.js';
-import type { OrderDetails } from './order.entity.js';
+import type { OrderDetails, OrderDocument } from './order.entity.js';
 import { OrderList } from './order-list.js';
 import { PreconditionRequired } from './orders.errors.js';
 import { momentOf, OrdersService } from './orders.service.js';
@@ -273,7 +273,7 @@ export class OrdersController {
   }
 }
 
-function answer(reply: FastifyReply, order: OrderDetails): OrderDto {
+function answer(reply: FastifyReply, order: OrderDetails | OrderDocument): OrderDto {
   reply.header('etag', entityTag(order.version)).header('location', `/v1/orders/${order.id}`);
   return OrderDto.of(order);
 }

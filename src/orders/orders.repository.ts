@@ -1,10 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { v7 as uuid } from 'uuid';
-import { type OrderTotals, randomBytesFromPool } from '../common/index.js';
+import { type OrderTotals, randomBytesFromPool, RawJson } from '../common/index.js';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
 import { type OrderPage, type PageEdge, pageStatement, countStatement } from './order-page.js';
-import { type Contact, type ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
+import {
+  type Contact,
+  type ContactField,
+  OrderDetails,
+  type OrderDocument,
+  OrderStatusChange,
+} from './order.entity.js';
 import { drawOrderNumber } from './order-number.js';
 import { orderError } from './orders.errors.js';
 
@@ -61,7 +67,9 @@ export class OrdersRepository {
   constructor(dataSource: DataSource) {
     // The entity alone knows which column is which property.
     const { columns } = dataSource.getMetadata(OrderDetails);
-    const list = columns.map((column) => `${column.databaseName} AS "${column.propertyName}"`).join(', ');
+    const named = columns.map(({ databaseName, propertyName }) => `${databaseName} AS "${propertyName}"`);
+    const list = named.join(', ');
+    const document = named.map((column) => column.replace(/^lines AS/, 'lines::text AS')).join(', ');
     const call = (name: string, parameters: number): NamedStatement => ({
       name,
       text: `SELECT ${list} FROM waybill.${name}(${Array.from({ length: parameters }, (_, i) => `$${i + 1}`).join(', ')})`,
@@ -71,11 +79,11 @@ export class OrdersRepository {
     this.patchOrder = call('patch_order', 20);
     this.findOrder = {
       name: 'find_order',
-      text: `SELECT ${list} FROM waybill.order_documents WHERE tenant_id = $1 AND id = $2`,
+      text: `SELECT ${document} FROM waybill.order_documents WHERE tenant_id = $1 AND id = $2`,
     };
     this.findOrders = {
       name: 'find_orders',
-      text: `SELECT ${list} FROM waybill.order_documents WHERE tenant_id = $1 AND id = ANY ($2)`,
+      text: `SELECT ${document} FROM waybill.order_documents WHERE tenant_id = $1 AND id = ANY ($2)`,
     };
     this.lockOrder = call('lock_order_details', 3);
   }
@@ -121,14 +129,15 @@ export class OrdersRepository {
     ]);
   }
 
-  find(tx: TenantTransaction, id: string): Promise<OrderDetails | null> {
-    return this.run(tx, this.findOrder, [id]);
+  async find(tx: TenantTransaction, id: string): Promise<OrderDocument | null> {
+    const [order] = await tx.rows<DocumentRow>(this.findOrder, [tx.context.tenantId, id]);
+    return order ? documentOf(order) : null;
   }
 
   /** The same where nothing else is asked in this transaction. */
-  async findLast(tx: TenantTransaction, id: string): Promise<OrderDetails | null> {
-    const [order] = await tx.lastRows<OrderDetails>(this.findOrder, [tx.context.tenantId, id]);
-    return order ?? null;
+  async findLast(tx: TenantTransaction, id: string): Promise<OrderDocument | null> {
+    const [order] = await tx.lastRows<DocumentRow>(this.findOrder, [tx.context.tenantId, id]);
+    return order ? documentOf(order) : null;
   }
 
   /** Reads an order and keeps others from changing it until the transaction ends. */
@@ -137,13 +146,13 @@ export class OrdersRepository {
   }
 
   /** One page, in two statements whatever its length; nothing else is asked in this transaction afterwards. */
-  async lastPage(tx: TenantTransaction, page: OrderPage): Promise<OrderDetails[]> {
-    const { text, values } = pageStatement(tx.context.tenantId, page);
-    const edges = await tx.adHocRows<PageEdge>(text, values);
+  async lastPage(tx: TenantTransaction, page: OrderPage): Promise<OrderDocument[]> {
+    const { values, ...statement } = pageStatement(tx.context.tenantId, page);
+    const edges = await tx.rows<PageEdge>(statement, values);
     const ids = edges.map(({ id }) => id);
     if (ids.length === 0) return [];
-    const orders = await tx.lastRows<OrderDetails>(this.findOrders, [tx.context.tenantId, ids]);
-    const byId = new Map(orders.map((order) => [order.id, order]));
+    const orders = await tx.lastRows<DocumentRow>(this.findOrders, [tx.context.tenantId, ids]);
+    const byId = new Map(orders.map((order) => [order.id, documentOf(order)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
 
@@ -202,6 +211,13 @@ const ERASE_CUSTOMER: NamedStatement = {
   name: 'erase_customer',
   text: 'SELECT known, erased, remaining FROM waybill.erase_customer($1, $2, $3)',
 };
+
+/** As the view `waybill.order_documents` has it, with the lines as text. */
+type DocumentRow = Omit<OrderDetails, 'lines'> & { lines: string };
+
+function documentOf(row: DocumentRow): OrderDocument {
+  return Object.assign(row, { lines: new RawJson(row.lines) });
+}
 
 const UUID_BYTES = 16;
 const SALT_BYTES = 32;

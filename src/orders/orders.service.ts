@@ -13,7 +13,7 @@ import {
 import type { TenantTransaction } from '../database/index.js';
 import { type PossibleTransition, StepFigures, type TransitionChange, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
-import type { Contact, ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
+import type { Contact, ContactField, OrderDetails, OrderDocument, OrderStatusChange } from './order.entity.js';
 import {
   changedFields,
   editableIn,
@@ -77,7 +77,7 @@ export class OrdersService {
     });
   }
 
-  async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails> {
+  async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails | OrderDocument> {
     if (moment.version === undefined && moment.asOf === undefined) return found(await this.orders.findLast(tx, id));
     return this.past(tx, found(await this.orders.find(tx, id)), moment);
   }
@@ -124,7 +124,7 @@ export class OrdersService {
     id: string,
     { to, metadata, ...body }: TransitionBody,
     expectedVersion: number | null,
-  ): Promise<OrderDetails> {
+  ): Promise<OrderDetails | OrderDocument> {
     const reason = body.reason ?? null;
     const isExtended = this.workflow.isExtended(ORDER_MACHINE, to);
     if (!isExtended && !metadata) {
@@ -165,7 +165,7 @@ export class OrdersService {
 
   private async past(
     tx: TenantTransaction,
-    { id, tenantId }: OrderDetails,
+    { id, tenantId }: OrderDocument,
     { version, asOf }: Moment,
   ): Promise<OrderDetails> {
     const event =
@@ -206,7 +206,7 @@ function streamOf(id: string): string {
   return `order/${id}`;
 }
 
-function found(order: OrderDetails | null): OrderDetails {
+function found<Order extends OrderDetails | OrderDocument>(order: Order | null): Order {
   if (!order) throw new OrderNotFound();
   return order;
 }

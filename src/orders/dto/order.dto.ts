@@ -1,6 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import type { AuditEvent, EventBody } from '../../audit/index.js';
-import type { OrderDetails, OrderStatusChange } from '../order.entity.js';
+import type { RawJson } from '../../common/index.js';
+import type { OrderDetails, OrderDocument, OrderStatusChange } from '../order.entity.js';
 import { AddressBody, CustomerBody } from './order-body.dto.js';
 
 const minorUnits = (example: number, description?: string) => ({ type: 'integer' as const, example, description });
@@ -66,7 +67,7 @@ export class OrderDto {
   @ApiProperty({ type: AddressBody, nullable: true })
   billingAddress!: Record<string, string> | null;
   @ApiProperty({ type: [OrderLineDto] })
-  lines!: OrderLineDto[];
+  lines!: OrderLineDto[] | RawJson;
   @ApiProperty({ type: 'object', additionalProperties: true, example: { campaign: 'spring' } })
   metadata!: Record<string, unknown>;
   @ApiProperty({ format: 'date-time', example: '2026-11-30T08:15:30.123456Z' })
@@ -76,7 +77,7 @@ export class OrderDto {
   @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'Hash of the audit event that made this version.' })
   eventHash!: string;
 
-  static of(order: Omit<OrderDetails, 'tenantId'>): OrderDto {
+  static of(order: Omit<OrderDetails | OrderDocument, 'tenantId'>): OrderDto {
     const { contacts } = order;
     return Object.assign(new OrderDto(), {
       id: order.id,

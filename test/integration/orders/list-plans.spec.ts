@@ -81,6 +81,23 @@ describe('fault 14: lists of many orders', () => {
     expect({ plan: describePlan(nodes), slow: slowNodes(nodes, MOST) }).toEqual({ plan: expect.any(String), slow: [] });
   });
 
+  const prepared = shapes.filter(([, shape]) => pageStatement(1, shape).name !== undefined);
+  it.each(prepared)('a page %s does so with the one plan that all values share, too', async (_what, shape) => {
+    await client.query('SET LOCAL plan_cache_mode = force_generic_plan');
+    try {
+      const { name = '', text, values } = pageStatement(1, shape);
+      await client.query(`PREPARE ${name} AS ${text}`);
+      const call = values.map((value) => client.escapeLiteral(String(value))).join(', ');
+      const nodes = await explain(client, { text: `EXECUTE ${name} (${call})`, values: [] });
+      expect({ plan: describePlan(nodes), slow: slowNodes(nodes, MOST) }).toEqual({
+        plan: expect.stringContaining('Index'),
+        slow: [],
+      });
+    } finally {
+      await client.query('SET LOCAL plan_cache_mode = auto');
+    }
+  });
+
   it('a bad plan would be seen', async () => {
     const nodes = await explain(client, {
       text: 'SELECT id FROM waybill.orders ORDER BY total, id LIMIT 51',

@@ -1,0 +1,34 @@
+import { randomBytes } from 'node:crypto';
+
+/**
+ * JSON text that an answer holds as it is, such as the database made it. To parse it only to write it again took a quarter
+ * of the time of a list.
+ */
+export class RawJson {
+  constructor(private readonly text: string) {}
+
+  /** For `writeJson` the place to put the text; for anybody else the value. */
+  toJSON(): unknown {
+    if (!placed) return JSON.parse(this.text);
+    placed.push(this.text);
+    return PLACE;
+  }
+}
+
+/** Random, so that no text of a client's can be taken for it. */
+const PLACE = randomBytes(16).toString('hex');
+/** While JSON is written: the texts whose places are taken, in order. */
+let placed: string[] | undefined;
+
+/** JSON.stringify that leaves every `RawJson` as it is. */
+export function writeJson(value: unknown): string {
+  placed = [];
+  try {
+    const text = JSON.stringify(value);
+    if (placed.length === 0) return text;
+    const [first = '', ...parts] = text.split(`"${PLACE}"`);
+    return parts.reduce((written, part, index) => `${written}${placed?.[index]}${part}`, first);
+  } finally {
+    placed = undefined;
+  }
+}
