@@ -45,7 +45,7 @@ export function buildDto(
   const instance = new dtoClass() as Record<string, unknown>;
   for (const [name, value] of Object.entries(source)) {
     const property = plan.get(name);
-    if (property) instance[name] = buildProperty(property, value, source, options, faults, [...path, name]);
+    if (property) instance[name] = buildProperty(property, value, source, options, faults, path, name);
     else faults.push({ path: [...path, name], kind: 'unknown', detail: `${name} is not known here` });
   }
   return instance;
@@ -57,10 +57,11 @@ function buildProperty(
   source: object,
   options: BuildOptions,
   faults: StructuralFault[],
-  path: (string | number)[],
+  parent: readonly (string | number)[],
+  name: string,
 ): unknown {
   const read = options.fromText ? readText(plan, value) : value;
-  const built = plan.nested ? buildNested(plan, plan.nested, read, options, faults, path) : read;
+  const built = plan.nested ? buildNested(plan, plan.nested, read, options, faults, [...parent, name]) : read;
   return plan.transforms.reduce((current, transform) => transform(current, source), built);
 }
 

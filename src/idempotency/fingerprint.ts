@@ -24,22 +24,33 @@ export function requestFingerprint(request: RequestIdentity): Buffer {
   const mark = request.url.indexOf('?');
   const path = mark < 0 ? request.url : request.url.slice(0, mark);
   const query = mark < 0 ? [] : sortedQuery(request.url.slice(mark + 1));
-  const hash = createHash('sha256');
-  const add = (field: string | undefined): void => {
-    const length = Buffer.alloc(4);
-    length.writeInt32BE(field === undefined ? -1 : Buffer.byteLength(field));
-    hash.update(length).update(field ?? '');
-  };
-  add(DOMAIN);
-  add(request.method);
-  add(path);
-  add(String(query.length));
-  query.flat().forEach(add);
-  add(request.principal);
-  add(mediaType(request.contentType));
-  add(request.ifMatch?.trim());
-  add(request.canonicalBody);
-  return hash.digest();
+  return createHash('sha256')
+    .update(
+      withLengths([
+        DOMAIN,
+        request.method,
+        path,
+        String(query.length),
+        ...query.flat(),
+        request.principal,
+        mediaType(request.contentType),
+        request.ifMatch?.trim(),
+        request.canonicalBody,
+      ]),
+    )
+    .digest();
+}
+
+/** Each field behind its length in four bytes; a missing one is a length of -1. */
+function withLengths(fields: readonly (string | undefined)[]): Buffer {
+  const lengths = fields.map((field) => (field === undefined ? -1 : Buffer.byteLength(field)));
+  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + Math.max(length, 0), 0));
+  let at = 0;
+  for (const [index, field] of fields.entries()) {
+    at = bytes.writeInt32BE(lengths[index] ?? -1, at);
+    if (field !== undefined) at += bytes.write(field, at);
+  }
+  return bytes;
 }
 
 /** Names and values, decoded. The order of names doesn't matter; of values under one name it does. */

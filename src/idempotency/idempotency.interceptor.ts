@@ -91,12 +91,17 @@ export class IdempotencyInterceptor implements NestInterceptor {
 
   /** Whatever the handler came to where the key is not this request's is of no interest: PostgreSQL let it do nothing. */
   private async runBesideClaim(exchange: Exchange, tx: TenantTransaction, opened: Promise<readonly object[]>) {
-    const [claimed, handled] = await Promise.allSettled([claimedBy(opened), this.runHandler(exchange, tx)]);
-    if (claimed.status === 'rejected') throw claimed.reason;
-    // The handler's first statement has failed, so this transaction can only be rolled back.
-    if (claimed.value) throw new EarlierAnswer(claimed.value);
-    if (handled.status === 'rejected') throw handled.reason;
-    return handled.value;
+    const handling = this.runHandler(exchange, tx);
+    const handled = handling.then(nothing, nothing);
+    try {
+      const replay = await claimedBy(opened);
+      // The handler's first statement has failed, so this transaction can only be rolled back.
+      if (replay) throw new EarlierAnswer(replay);
+    } catch (error) {
+      await handled;
+      throw error;
+    }
+    return handling;
   }
 
   private async runHandler({ request, reply, options, claim, next }: Exchange, tx: TenantTransaction) {
@@ -109,6 +114,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
     return answer;
   }
 }
+
+function nothing(): void {}
 
 /** Thrown, so that what was begun beside the claim is rolled back. */
 class EarlierAnswer extends Error {
