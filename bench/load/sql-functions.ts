@@ -76,8 +76,7 @@ END $$`,
     list: inTransaction(
       'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
       context,
-      `SELECT id, placed_at FROM waybill.orders WHERE tenant_id = 1 ORDER BY placed_at DESC, id DESC LIMIT 51;`,
-      `SELECT * FROM waybill.order_documents WHERE tenant_id = 1 AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51);`,
+      `SELECT * FROM waybill.order_documents WHERE tenant_id = 1 AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51) ORDER BY placed_at DESC, id DESC;`,
     ),
   };
 }

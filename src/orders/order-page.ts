@@ -31,10 +31,14 @@ export const ORDER_SORTS = ['-placedAt', 'placedAt', '-updatedAt', 'updatedAt'] 
 export type OrderSort = (typeof ORDER_SORTS)[number];
 
 export interface Statement {
-  /** Of one that is prepared; others are planned for their values at each run. */
-  name?: string;
   text: string;
   values: unknown[];
+}
+
+export interface PageStatement extends Statement {
+  /** Of one that is prepared; others are planned for their values at each run. */
+  name?: string;
+  orderBy: string;
 }
 
 /** What a page that names no limit fetches: one row more than it shows. */
@@ -52,12 +56,13 @@ const LAST_CHARACTER = '\u{10FFFF}';
  * The list as it is without filters is prepared, with its limit in the text: it has one plan whatever the values, and planning
  * it took as long as running it.
  */
-export function pageStatement(tenantId: number, page: OrderPage): Statement {
+export function pageStatement(tenantId: number, page: OrderPage): PageStatement {
   const values = new Values();
   const tenant = values.add(tenantId);
   const column = page.sort.endsWith('placedAt') ? 'placed_at' : 'updated_at';
   const descends = page.sort.startsWith('-') !== (page.direction === 'prev');
   const order = descends ? 'DESC' : 'ASC';
+  const orderBy = `${column} ${order}, id ${order}`;
   const common = conditions(page.filter, values);
   if (page.edge) {
     const edge = `(${values.add(page.edge.at)}::timestamptz, ${values.add(page.edge.id)}::uuid)`;
@@ -71,18 +76,24 @@ export function pageStatement(tenantId: number, page: OrderPage): Statement {
       ...(status === undefined ? [] : [`status = ${values.add(status)}`]),
       ...common,
     ];
-    return `SELECT id, ${column} AS at FROM waybill.orders WHERE ${all.join(' AND ')} ORDER BY ${column} ${order}, id ${order} LIMIT ${limit}`;
+    return `SELECT id, ${column} AS at FROM waybill.orders WHERE ${all.join(' AND ')} ORDER BY ${orderBy} LIMIT ${limit}`;
   };
   const { status = [] } = page.filter;
   if (status.length <= 1) {
     const name = isPlain ? `order_page_${column}_${order}${page.edge ? '_from' : ''}` : undefined;
-    return { name, text: branch(status[0]), values: values.all };
+    return { name, text: branch(status[0]), values: values.all, orderBy };
   }
   const union = status.map((state) => `(${branch(state)})`).join(' UNION ALL ');
   return {
     text: `SELECT id, at FROM (${union}) u ORDER BY at ${order}, id ${order} LIMIT ${limit}`,
     values: values.all,
+    orderBy,
   };
+}
+
+/** A page and its orders in one statement; `details` selects from what has all columns of orders, up to `WHERE tenant_id = $1`. */
+export function withDetails({ text, orderBy }: PageStatement, details: string): string {
+  return `${details} AND id IN (SELECT p.id FROM (${text}) p) ORDER BY ${orderBy}`;
 }
 
 /** How many orders the filter matches, all pages together. */

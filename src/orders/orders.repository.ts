@@ -3,7 +3,14 @@ import { DataSource } from 'typeorm';
 import { v7 as uuid } from 'uuid';
 import { type OrderTotals, randomBytesFromPool, RawJson } from '../common/index.js';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
-import { type OrderPage, type PageEdge, pageStatement, countStatement } from './order-page.js';
+import {
+  countStatement,
+  type OrderPage,
+  type PageEdge,
+  type PageStatement,
+  pageStatement,
+  withDetails,
+} from './order-page.js';
 import {
   type Contact,
   type ContactField,
@@ -63,6 +70,9 @@ export class OrdersRepository {
   private readonly findOrder: NamedStatement;
   private readonly findOrders: NamedStatement;
   private readonly lockOrder: NamedStatement;
+  /** The beginning of what reads orders of the tenant `$1` for answers. */
+  private readonly documents: string;
+  private readonly preparedPages = new Map<string, NamedStatement>();
 
   constructor(dataSource: DataSource) {
     // The entity alone knows which column is which property.
@@ -77,13 +87,14 @@ export class OrdersRepository {
     this.placeOrder = call('place_order', 24);
     this.transitionOrder = call('transition_order', 6);
     this.patchOrder = call('patch_order', 20);
+    this.documents = `SELECT ${document} FROM waybill.order_documents WHERE tenant_id = $1`;
     this.findOrder = {
       name: 'find_order',
-      text: `SELECT ${document} FROM waybill.order_documents WHERE tenant_id = $1 AND id = $2`,
+      text: `${this.documents} AND id = $2`,
     };
     this.findOrders = {
       name: 'find_orders',
-      text: `SELECT ${document} FROM waybill.order_documents WHERE tenant_id = $1 AND id = ANY ($2)`,
+      text: `${this.documents} AND id = ANY ($2)`,
     };
     this.lockOrder = call('lock_order_details', 3);
   }
@@ -145,10 +156,18 @@ export class OrdersRepository {
     return this.run(tx, this.lockOrder, [id, expectedVersion]);
   }
 
-  /** One page, in two statements whatever its length; nothing else is asked in this transaction afterwards. */
+  /**
+   * One page, whatever its length in one statement where it is prepared, else in two: to plan the details anew would take
+   * longer than to read them. Nothing else is asked in this transaction afterwards.
+   */
   async lastPage(tx: TenantTransaction, page: OrderPage): Promise<OrderDocument[]> {
-    const { values, ...statement } = pageStatement(tx.context.tenantId, page);
-    const edges = await tx.rows<PageEdge>(statement, values);
+    const statement = pageStatement(tx.context.tenantId, page);
+    const { name, text, values } = statement;
+    if (name !== undefined) {
+      const orders = await tx.lastRows<DocumentRow>(this.preparedPage(name, statement), values);
+      return orders.map(documentOf);
+    }
+    const edges = await tx.adHocRows<PageEdge>(text, values);
     const ids = edges.map(({ id }) => id);
     if (ids.length === 0) return [];
     const orders = await tx.lastRows<DocumentRow>(this.findOrders, [tx.context.tenantId, ids]);
@@ -189,6 +208,15 @@ export class OrdersRepository {
     const [row] = await tx.rows<CustomerErased>(ERASE_CUSTOMER, [tx.context.tenantId, customerRef, limit]);
     if (!row) throw new Error('erase_customer returned nothing');
     return row;
+  }
+
+  /** A page with the details of its orders. */
+  private preparedPage(name: string, page: PageStatement): NamedStatement {
+    const known = this.preparedPages.get(name);
+    if (known) return known;
+    const statement = { name, text: withDetails(page, this.documents) };
+    this.preparedPages.set(name, statement);
+    return statement;
   }
 
   private async run(tx: TenantTransaction, statement: NamedStatement, values: unknown[]): Promise<OrderDetails | null> {

@@ -6,6 +6,7 @@ import {
   type OrderFilter,
   type OrderPage,
   pageStatement,
+  withDetails,
 } from '../../../src/orders/order-page.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { faultsOf, type Order, type ProblemAnswer } from '../../support/builders.js';
@@ -85,7 +86,9 @@ describe('fault 14: lists of many orders', () => {
   it.each(prepared)('a page %s does so with the one plan that all values share, too', async (_what, shape) => {
     await client.query('SET LOCAL plan_cache_mode = force_generic_plan');
     try {
-      const { name = '', text, values } = pageStatement(1, shape);
+      const statement = pageStatement(1, shape);
+      const { name = '', values } = statement;
+      const text = withDetails(statement, 'SELECT * FROM waybill.order_documents WHERE tenant_id = $1');
       await client.query(`PREPARE ${name} AS ${text}`);
       const call = values.map((value) => client.escapeLiteral(String(value))).join(', ');
       const nodes = await explain(client, { text: `EXECUTE ${name} (${call})`, values: [] });
