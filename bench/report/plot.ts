@@ -15,7 +15,7 @@ const COLOURS = { met: '#2f855a', missed: '#c05621', '': '#4a5568' } as const;
 export function plot(all: readonly Row[], subtitle: string): string {
   const rows = all.filter(({ goal }) => goal !== null);
   const height = MARGIN * 3 + rows.length * ROW_HEIGHT;
-  const width = LABEL_WIDTH + BAR_WIDTH + 260;
+  const width = LABEL_WIDTH + BAR_WIDTH + 340;
   const goalAt = LABEL_WIDTH + BAR_WIDTH / 2;
   const bars = rows.map((row, index) => bar(row, MARGIN * 2.4 + index * ROW_HEIGHT)).join('\n');
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="12">

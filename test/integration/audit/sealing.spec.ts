@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { eventHash, genesisHash } from '../../../src/audit/format/event-hash.js';
@@ -252,7 +253,7 @@ describe('sealing', () => {
       tenantId: 1,
       ...options,
     };
-    const script = new URL('../../support/sealer-process.mjs', import.meta.url).pathname;
+    const script = fileURLToPath(new URL('../../support/sealer-process.mjs', import.meta.url));
     return new Promise((resolve, reject) => {
       const child = spawn(
         process.execPath,
