@@ -13,7 +13,8 @@ export interface Side {
  * @returns samples by side, in the order of the sides
  */
 export async function alternate({ options, server, say }: Bench, sides: Side[]): Promise<Sample[][]> {
-  for (const side of sides) {
+  // Figures that mean nothing need no warm sides.
+  for (const side of options.quick ? [] : sides) {
     say(`warming up: ${side.name}`);
     await side.run(options.warmSeconds);
   }
