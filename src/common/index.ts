@@ -1,4 +1,5 @@
 export * from './canonical-json.js';
+export { type ControllerMethod, controllerMethods } from './controller-methods.js';
 export * from './currency.js';
 export * from './cursor.js';
 export * from './domain-error.js';

@@ -1,5 +1,5 @@
 import { type DynamicModule, Global, Module } from '@nestjs/common';
-import { DiscoveryModule, MetadataScanner } from '@nestjs/core';
+import { DiscoveryModule } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AfterCommit } from './after-commit.js';
 import { type ConnectionSettings, dataSourceOptions } from './connection.js';
@@ -24,15 +24,7 @@ export class DatabaseModule {
           retryDelay: 500,
         }),
       ],
-      providers: [
-        AfterCommit,
-        TransactionRunner,
-        SystemUsers,
-        DatabaseProbe,
-        RoleCheck,
-        RequestTransactions,
-        MetadataScanner,
-      ],
+      providers: [AfterCommit, TransactionRunner, SystemUsers, DatabaseProbe, RoleCheck, RequestTransactions],
       exports: [AfterCommit, TransactionRunner, DatabaseProbe, SystemUsers],
     };
   }

@@ -4,7 +4,7 @@ import type { AfterCommit } from './after-commit.js';
 import { contextStatement, type TransactionContext } from './context.js';
 import { type BoundStatement, COMMIT, type NamedStatement } from './statement.js';
 import { StatementQueue } from './statement-queue.js';
-import { type Session, TenantTransaction } from './tenant-transaction.js';
+import { markTransaction, type Session, TenantTransaction } from './tenant-transaction.js';
 
 /** All statements of one answer see the same moment. */
 const BEGIN: BoundStatement = {
@@ -57,8 +57,7 @@ export class ReadTransaction extends TenantTransaction {
 
   private open(): OpenSession {
     const runner = this.createRunner();
-    // Or TypeORM would begin one of its own.
-    Object.assign(runner, { isTransactionActive: true });
+    markTransaction(runner, true);
     const statements = new StatementQueue();
     statements.runAhead(BEGIN);
     statements.runAhead(contextStatement(this.context));
@@ -79,7 +78,7 @@ export class ReadTransaction extends TenantTransaction {
     } catch {
       await connected.then((client) => client.end()).catch(() => undefined);
     } finally {
-      Object.assign(runner, { isTransactionActive: false });
+      markTransaction(runner, false);
       await runner.release();
     }
   }

@@ -1,7 +1,8 @@
 import { Injectable, type OnModuleInit, RequestMethod } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
-import { DiscoveryService, HttpAdapterHost, MetadataScanner } from '@nestjs/core';
+import { DiscoveryService, HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { controllerMethods } from '../common/index.js';
 import { type ContextualRequest, contextOf, isReading } from './context.js';
 import { ReadTransaction } from './read-transaction.js';
 import { TransactionRunner } from './transaction-runner.js';
@@ -19,7 +20,6 @@ export class RequestTransactions implements OnModuleInit {
     private readonly adapter: HttpAdapterHost,
     private readonly transactions: TransactionRunner,
     private readonly discovery: DiscoveryService,
-    private readonly scanner: MetadataScanner,
   ) {}
 
   onModuleInit(): void {
@@ -44,18 +44,14 @@ export class RequestTransactions implements OnModuleInit {
 
   /** @throws Error for a handler that writes with `@Tx()` where nothing would open a transaction */
   private refuseUnopened(): void {
-    for (const { metatype } of this.discovery.getControllers()) {
-      const prototype = (metatype?.prototype ?? {}) as Record<string, object>;
-      for (const name of metatype ? this.scanner.getAllMethodNames(prototype) : []) {
-        const handler = prototype[name];
-        if (!handler || !hasTransaction(prototype, name) || opensTransaction(handler)) continue;
-        const method = RequestMethod[Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod];
-        if (method === undefined || isReading(method)) continue;
-        throw new Error(
-          `${metatype?.name}.${name} has @Tx(), but nothing opens a transaction for it. Add @Idempotent(), so that it can ` +
-            'be retried, or @InTransaction() where a retry needs no key.',
-        );
-      }
+    for (const { controller, name, handler } of controllerMethods(this.discovery)) {
+      if (!hasTransaction(controller.prototype as object, name) || opensTransaction(handler)) continue;
+      const method = RequestMethod[Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod];
+      if (method === undefined || isReading(method)) continue;
+      throw new Error(
+        `${controller.name}.${name} has @Tx(), but nothing opens a transaction for it. Add @Idempotent(), so that it can ` +
+          'be retried, or @InTransaction() where a retry needs no key.',
+      );
     }
   }
 }

@@ -11,6 +11,11 @@ export interface Session {
   statements: StatementQueue;
 }
 
+/** TypeORM must know that a transaction is open, or its `save()` would begin and commit one of its own. */
+export function markTransaction(runner: QueryRunner, isTransactionActive: boolean): void {
+  Object.assign(runner, { isTransactionActive });
+}
+
 /**
  * An open transaction whose tenant and actor the database knows. The first parameter of everything that touches a
  * tenant's rows, so that nothing can run beside it by mistake.

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { PoolClient, QueryResultRow } from 'pg';
-import { DataSource, type QueryRunner } from 'typeorm';
+import { DataSource } from 'typeorm';
 import { AfterCommit, type AfterCommitTask } from './after-commit.js';
 import { contextStatement, type TransactionContext } from './context.js';
 import { reach } from './kill-points.js';
@@ -9,7 +9,7 @@ import { isWorthRepeating } from './pg-errors.js';
 import { ReadTransaction } from './read-transaction.js';
 import { type BoundStatement, COMMIT, ROLLBACK } from './statement.js';
 import { StatementQueue } from './statement-queue.js';
-import { type TenantTransaction, WriteTransaction } from './tenant-transaction.js';
+import { markTransaction, type TenantTransaction, WriteTransaction } from './tenant-transaction.js';
 
 export type AccessMode = 'read' | 'write';
 
@@ -153,11 +153,6 @@ async function begun<T>(
   }
   await beginning;
   return done;
-}
-
-/** TypeORM must know that a transaction is open, or its `save()` would begin and commit one of its own. */
-function markTransaction(runner: QueryRunner, isTransactionActive: boolean): void {
-  Object.assign(runner, { isTransactionActive });
 }
 
 async function begin(statements: StatementQueue, opening: BoundStatement): Promise<readonly QueryResultRow[]> {

@@ -10,46 +10,28 @@ import {
 } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import { RequestMethod } from '@nestjs/common';
-import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { DiscoveryService } from '@nestjs/core';
+import { type ControllerMethod, controllerMethods } from '../common/index.js';
 import { hasTransaction } from '../database/index.js';
 import { idempotentOptions } from './idempotent-options.js';
-
-interface HandlerPlace {
-  controller: { name: string; prototype: object };
-  method: string;
-  handler: object;
-}
 
 /** Stops the start when `@Idempotent()` stands where it can't keep its word. */
 @Injectable()
 export class IdempotentRouteCheck implements OnModuleInit {
-  constructor(
-    private readonly discovery: DiscoveryService,
-    private readonly scanner: MetadataScanner,
-  ) {}
+  constructor(private readonly discovery: DiscoveryService) {}
 
   onModuleInit(): void {
-    for (const place of this.idempotentHandlers()) {
-      const fault = faultOf(place);
-      if (fault) throw new Error(`${place.controller.name}.${place.method} has @Idempotent(), but ${fault}`);
+    for (const method of controllerMethods(this.discovery)) {
+      const fault = idempotentOptions(method.handler) && faultOf(method);
+      if (fault) throw new Error(`${method.controller.name}.${method.name} has @Idempotent(), but ${fault}`);
     }
-  }
-
-  private idempotentHandlers(): HandlerPlace[] {
-    return this.discovery.getControllers().flatMap(({ metatype }) => {
-      if (!metatype) return [];
-      const prototype = metatype.prototype as Record<string, object>;
-      return this.scanner
-        .getAllMethodNames(prototype)
-        .map((method) => ({ controller: { name: metatype.name, prototype }, method, handler: prototype[method] ?? {} }))
-        .filter(({ handler }) => idempotentOptions(handler) !== undefined);
-    });
   }
 }
 
 const READING = new Set([RequestMethod.GET, RequestMethod.HEAD, RequestMethod.OPTIONS, RequestMethod.SEARCH]);
 
-function faultOf({ controller: { prototype }, method, handler }: HandlerPlace): string | null {
+function faultOf({ controller, name: method, handler }: ControllerMethod): string | null {
+  const prototype = controller.prototype as object;
   const has = (key: string): boolean => Reflect.hasMetadata(key, handler);
   if (READING.has(Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod)) {
     return 'it only reads, and reading again does no harm. Take the decorator away.';

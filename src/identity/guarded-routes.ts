@@ -1,10 +1,8 @@
 import { Injectable, RequestMethod } from '@nestjs/common';
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
-import { DiscoveryService, MetadataScanner, Reflector } from '@nestjs/core';
-import { PUBLIC_ROUTE } from '../common/index.js';
+import { DiscoveryService, Reflector } from '@nestjs/core';
+import { controllerMethods, PUBLIC_ROUTE } from '../common/index.js';
 import { ROUTE_ROLES } from './roles.decorator.js';
-
-type Handler = (...parameters: never[]) => unknown;
 
 /** Which of the server's routes need credentials, found in the controllers of all modules. */
 @Injectable()
@@ -13,7 +11,6 @@ export class GuardedRoutes {
 
   constructor(
     private readonly discovery: DiscoveryService,
-    private readonly scanner: MetadataScanner,
     private readonly reflector: Reflector,
   ) {}
 
@@ -36,19 +33,14 @@ export class GuardedRoutes {
   private find() {
     const routes = new Set<string>();
     const roles = new Set<string>();
-    for (const { metatype } of this.discovery.getControllers()) {
-      if (!metatype) continue;
-      const prototype = metatype.prototype as Record<string, Handler>;
-      for (const name of this.scanner.getAllMethodNames(prototype)) {
-        const handler = prototype[name];
-        const path = handler && (Reflect.getMetadata(PATH_METADATA, handler) as string | string[] | undefined);
-        if (!handler || path === undefined) continue;
-        const places = [handler, metatype as Handler];
-        if (this.reflector.getAllAndOverride<boolean>(PUBLIC_ROUTE, places)) continue;
-        const method = RequestMethod[Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod];
-        for (const pattern of patternsOf(metatype, path)) routes.add(`${method} ${pattern}`);
-        this.reflector.getAllAndOverride<string[]>(ROUTE_ROLES, places)?.forEach((role) => roles.add(role));
-      }
+    for (const { controller, handler } of controllerMethods(this.discovery)) {
+      const path = Reflect.getMetadata(PATH_METADATA, handler) as string | string[] | undefined;
+      if (path === undefined) continue;
+      const places = [handler, controller];
+      if (this.reflector.getAllAndOverride<boolean>(PUBLIC_ROUTE, places)) continue;
+      const method = RequestMethod[Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod];
+      for (const pattern of patternsOf(controller, path)) routes.add(`${method} ${pattern}`);
+      this.reflector.getAllAndOverride<string[]>(ROUTE_ROLES, places)?.forEach((role) => roles.add(role));
     }
     return { routes, roles };
   }

@@ -1,5 +1,5 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { APP_GUARD, DiscoveryModule, MetadataScanner } from '@nestjs/core';
+import { APP_GUARD, DiscoveryModule } from '@nestjs/core';
 import { ApiKeysController } from './api-keys.controller.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import { ApiKeysService } from './api-keys.service.js';
@@ -35,7 +35,6 @@ export class IdentityModule {
         Authenticator,
         GuardedRoutes,
         KeyUseRecorder,
-        MetadataScanner,
         RequestGate,
         TenantsRepository,
         UsersRepository,

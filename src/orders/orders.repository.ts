@@ -77,9 +77,10 @@ export class OrdersRepository {
   constructor(dataSource: DataSource) {
     // The entity alone knows which column is which property.
     const { columns } = dataSource.getMetadata(OrderDetails);
-    const named = columns.map(({ databaseName, propertyName }) => `${databaseName} AS "${propertyName}"`);
-    const list = named.join(', ');
-    const document = named.map((column) => column.replace(/^lines AS/, 'lines::text AS')).join(', ');
+    const select = (expression = (column: string) => column): string =>
+      columns.map(({ databaseName, propertyName }) => `${expression(databaseName)} AS "${propertyName}"`).join(', ');
+    const list = select();
+    const document = select((column) => (column === 'lines' ? 'lines::text' : column));
     const call = (name: string, parameters: number): NamedStatement => ({
       name,
       text: `SELECT ${list} FROM waybill.${name}(${Array.from({ length: parameters }, (_, i) => `$${i + 1}`).join(', ')})`,
