@@ -36,13 +36,16 @@ const IN_FRONT_OF_THE_DATABASE = [
   'client/*',
   'e2e-command',
   'faults',
-  'idempotency/{claim-cost,route-check,storm}',
-  'identity/{command-line,hardening,key-flood,limits,secrets,tokens}',
+  'idempotency/{route-check,storm}',
+  'identity/{command-line,hardening,limits,secrets,tokens}',
   'observability/*',
   'operation/shutdown',
   'orders/recorded-orders',
   'payments/{storm,stripe,webhooks}',
 ].map((name) => `${import.meta.dirname}/test/integration/${name}.spec.ts`);
+
+/* Tests that compare durations. They run last, with nothing beside them; see test/support/measuring.ts. */
+const TIMING = '**/*.timing.spec.ts';
 
 const withServer = {
   ...base,
@@ -61,7 +64,7 @@ export default {
     {
       ...base,
       displayName: 'unit',
-      testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts'],
+      testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts', `!${TIMING}`],
     },
     {
       ...withServer,
@@ -69,8 +72,10 @@ export default {
       testMatch: [
         '<rootDir>/test/integration/**/*.spec.ts',
         ...IN_FRONT_OF_THE_DATABASE.map((pattern) => `!${pattern}`),
+        `!${TIMING}`,
       ],
     },
     { ...withServer, displayName: 'service', testMatch: IN_FRONT_OF_THE_DATABASE },
+    { ...withServer, displayName: 'timing', testMatch: [TIMING] },
   ],
 };

@@ -1,6 +1,6 @@
 /*
- * What `npm test` runs: Jest on PostgreSQL 18, then the integration tests that touch SQL once more on 15, and one line at
- * the end that any CI can read: `N passed, N failed`.
+ * What `npm test` runs: Jest on PostgreSQL 18, then the tests that compare durations one by one, then the integration
+ * tests that touch SQL once more on 15, and one line at the end that any CI can read: `N passed, N failed`.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -30,7 +30,7 @@ let interrupted = false;
 /** Runs Jest once. Returns its counts; whatever went wrong apart from tests counts as failed, too. */
 async function runJest(title, projects, options, postgres) {
   console.log(`\n── ${title}`);
-  const report = join(reports, `${postgres}.json`);
+  const report = join(reports, `${projects.join('-')}-${postgres}.json`);
   const ownProjects = options.some((option) => option.startsWith('--selectProjects'));
   const code = await start(
     [
@@ -77,18 +77,16 @@ async function main(options) {
   const external = Boolean(process.env.TEST_DATABASE_URL);
   const where = external ? 'the server at TEST_DATABASE_URL' : 'PostgreSQL 18';
 
-  const runs = [
-    await runJest(
-      `unit, integration and system tests on ${where}`,
-      ['unit', 'integration', 'service', 'system'],
-      rest,
-      '18',
-    ),
-  ];
+  const uncovered = rest.filter((option) => option !== '--coverage');
+  const projects = ['unit', 'integration', 'service', 'system'];
+  const runs = [await runJest(`unit, integration and system tests on ${where}`, projects, rest, '18')];
+  if (!interrupted) {
+    const alone = ['--runInBand', ...uncovered];
+    runs.push(await runJest(`tests that compare durations, one by one, on ${where}`, ['timing'], alone, '18'));
+  }
   if (!external && !interrupted && (both || everything)) {
-    const again = rest.filter((option) => option !== '--coverage');
-    const projects = both ? ['integration', 'service'] : ['integration'];
-    runs.push(await runJest('integration tests on PostgreSQL 15', projects, again, '15'));
+    const again = both ? ['integration', 'service'] : ['integration'];
+    runs.push(await runJest('integration tests on PostgreSQL 15', again, uncovered, '15'));
   }
   const sum = (name) => runs.reduce((total, run) => total + run[name], 0);
   const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')];

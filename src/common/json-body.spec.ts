@@ -217,46 +217,6 @@ describe('parseJsonBody', () => {
       column: 15,
     });
   });
-
-  it.each<[string, (length: number) => string]>([
-    ['a string', (length) => `"${'x'.repeat(length)}"`],
-    ['escaped letters', (length) => `"${'\\u0041'.repeat(length / 6)}"`],
-    ['backslashes', (length) => `"${'\\'.repeat(length)}"`],
-    ['blanks', (length) => ' '.repeat(length)],
-    ['line breaks', (length) => '\n'.repeat(length)],
-    ['digits', (length) => '1'.repeat(length)],
-    ['zeros behind the point', (length) => `1.${'0'.repeat(length)}`],
-    ['zeros before the first digit', (length) => `0.${'0'.repeat(length)}1`],
-    ['digits behind the point', (length) => `1.${'01'.repeat(length / 2)}`],
-    ['an exponent', (length) => `1e${'9'.repeat(length)}`],
-    ['numbers', (length) => `[${'1,'.repeat(length / 2)}1]`],
-    ['arrays', (length) => `[${'[],'.repeat(length / 3)}1]`],
-    ['members', (length) => `{${Array.from({ length: length / 13 }, (_, n) => `"k${n}":1`).join(',')}}`],
-    [
-      'members that are numbers',
-      (length) => `{${Array.from({ length: length / 13 }, (_, n) => `"${n * 7919}":1`).join(',')}}`,
-    ],
-  ])('takes time in proportion to the text: %s', (_, textOf) => {
-    const long = 1_048_576;
-    const times = 16;
-    const [short, whole] = [textOf(long / times), textOf(long)];
-    // Sixteen times the text takes 256 times as long where time grows with its square.
-    expect(leastTime(whole)).toBeLessThan(Math.max(leastTime(short), 0.5) * times * 5);
-  });
-
-  /** Milliseconds; the least of several, which is nearest to what it takes when nothing else runs. */
-  function leastTime(text: string): number {
-    const taken = [1, 2, 3, 4, 5].map(() => {
-      const start = performance.now();
-      try {
-        read(text);
-      } catch (error) {
-        expect(error).toBeInstanceOf(DomainError);
-      }
-      return performance.now() - start;
-    });
-    return Math.min(...taken);
-  }
 });
 
 function hasLargeIntegerOrNul(value: unknown): boolean {

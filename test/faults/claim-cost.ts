@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Client } from 'pg';
+import { median } from '../support/measuring.js';
 import { inTransaction, withClient } from '../support/sql.js';
 
 /*
@@ -101,8 +102,4 @@ async function claim(client: Client, key: string): Promise<string | undefined> {
 function compare({ empty, full }: { empty: number[]; full: number[] }) {
   const [a, b] = [median(empty), median(full)];
   return { empty: Math.round(a), full: Math.round(b), ratio: Math.round((b / a) * 100) / 100 };
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

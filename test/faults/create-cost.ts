@@ -4,6 +4,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { UnkeyedModule } from '../../bench/service/unkeyed-route.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { orderBody } from '../support/builders.js';
+import { median } from '../support/measuring.js';
 import { rows } from '../support/sql.js';
 
 /* What a key costs: placing an order with one against the same route without, and a replay against either. */
@@ -96,8 +97,4 @@ async function cpuOf({ database }: TestApp): Promise<number | null> {
   } catch {
     return null;
   }
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
