@@ -56,6 +56,7 @@ const withServer = {
 export default {
   // One more than there are cores: many tests wait for a process or for time to pass.
   maxWorkers: availableParallelism() + 1,
+  testSequencer: '<rootDir>/test/support/longest-first.mjs',
   testTimeout: 60_000,
   collectCoverageFrom: ['src/**/*.ts', '!src/**/*.spec.ts'],
   projects: [
