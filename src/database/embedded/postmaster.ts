@@ -144,7 +144,8 @@ export async function waitUntilReady(
 }
 
 /**
- * Fast shutdown: open transactions are rolled back, everything committed is kept. Returns when the server is gone.
+ * Fast shutdown: open transactions are rolled back, everything committed is kept. Returns when the server is gone, also when it
+ * was gone before.
  *
  * @param serves whether it takes connections. One that recovers from a crash doesn't, and PostgreSQL 18 waits for ever when it is
  *   told to stop then; so it is ended at once, and the next start recovers.
@@ -155,6 +156,7 @@ export async function shutDown(
   { serves, log }: { serves: boolean; log: (line: string) => void },
 ): Promise<void> {
   const token = processToken(pid);
+  if (token === undefined) return;
   const isGone = (): boolean => processToken(pid) !== token;
   signal(pid, serves ? 'SIGINT' : 'SIGQUIT');
   const started = Date.now();
