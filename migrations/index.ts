@@ -5,7 +5,7 @@ import { ExternalCalls1764460806100 } from './1764460806100-external-calls.js';
 import { Idempotency1764460806000 } from './1764460806000-idempotency.js';
 import { Identity1764460805000 } from './1764460805000-identity.js';
 import { OrderDocuments1764460810000 } from './1764460810000-order-documents.js';
-import { OrderDocumentsByRow1764460811000 } from './1764460811000-order-documents-by-row.js';
+import { OrderDocumentsAsText1764460811000 } from './1764460811000-order-documents-as-text.js';
 import { OneStateCheck1764460812000 } from './1764460812000-one-state-check.js';
 import { Orders1764460804000 } from './1764460804000-orders.js';
 import { StateAndErasure1764460807100 } from './1764460807100-state-and-erasure.js';
@@ -29,6 +29,6 @@ export const migrations = [
   SimulatedProvider1764460808001,
   StateCheckLookups1764460809000,
   OrderDocuments1764460810000,
-  OrderDocumentsByRow1764460811000,
+  OrderDocumentsAsText1764460811000,
   OneStateCheck1764460812000,
 ];

@@ -682,7 +682,7 @@ VIEW waybill.order_details OWNER waybill_owner WITH (security_invoker=true)
   GRANT SELECT TO waybill_app
 
 VIEW waybill.order_documents OWNER waybill_owner WITH (security_invoker=true)
-  -- An order as the API shows it, for reading: lines as json.
+  -- An order as the API shows it, for reading: lines as json, contacts as the text of their JSON.
    SELECT tenant_id,
       id,
       number,
@@ -715,8 +715,19 @@ VIEW waybill.order_documents OWNER waybill_owner WITH (security_invoker=true)
                     WHERE ((l.tenant_id = d.tenant_id) AND (l.order_id = d.id))
                     ORDER BY l.line_no) r) AS lines,
       contacts,
-      event_hash
-     FROM waybill.order_details d;
+      event_hash,
+      customer,
+      shipping_address,
+      billing_address
+     FROM (waybill.order_details d
+       CROSS JOIN LATERAL ( SELECT max(latest.value) FILTER (WHERE (latest.field = 'customer'::text)) AS customer,
+              max(latest.value) FILTER (WHERE (latest.field = 'shippingAddress'::text)) AS shipping_address,
+              max(latest.value) FILTER (WHERE (latest.field = 'billingAddress'::text)) AS billing_address
+             FROM ( SELECT DISTINCT ON (o.field) o.field,
+                      value
+                     FROM waybill.order_contacts o
+                    WHERE ((o.tenant_id = d.tenant_id) AND (o.order_id = d.id))
+                    ORDER BY o.field, o.version DESC) latest) c);
   GRANT SELECT TO waybill_app
 
 VIEW waybill.payment_details OWNER waybill_owner WITH (security_invoker=true)

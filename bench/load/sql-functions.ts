@@ -52,6 +52,7 @@ BEGIN
   PERFORM ${complete('v_key')};
 END $$`,
   );
+  const document = `SELECT id, number, channel, external_ref, customer_ref, status, version, currency, subtotal, discount, tax, shipping, total, placed_at, updated_at, event_hash, metadata, lines::text, customer, shipping_address, billing_address FROM waybill.order_documents WHERE tenant_id = 1`;
   const context = `SELECT waybill.set_context(1, '${database.operator}', '{operator}', 'bench');`;
   const inTransaction = (begin: string, ...statements: string[]): string =>
     [begin, ...statements, 'COMMIT;'].join('\n');
@@ -71,12 +72,12 @@ END $$`,
     readOne: inTransaction(
       'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
       context,
-      `SELECT * FROM waybill.order_documents WHERE tenant_id = 1 AND id = (SELECT id FROM bench.todo WHERE n = 1);`,
+      `${document} AND id = (SELECT id FROM bench.todo WHERE n = 1);`,
     ),
     list: inTransaction(
       'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;',
       context,
-      `SELECT * FROM waybill.order_documents WHERE tenant_id = 1 AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51) ORDER BY placed_at DESC, id DESC;`,
+      `${document} AND id IN (SELECT o.id FROM waybill.orders o WHERE o.tenant_id = 1 ORDER BY o.placed_at DESC, o.id DESC LIMIT 51) ORDER BY placed_at DESC, id DESC;`,
     ),
   };
 }

@@ -29,6 +29,21 @@ describe('JSON with parts that are written already', () => {
     );
   });
 
+  it('takes members before its own', () => {
+    const value = fc.dictionary(
+      fc.string().filter((name) => name !== 'ref'),
+      fc.jsonValue(),
+    );
+    fc.assert(
+      fc.property(value, fc.constantFrom(undefined, 2), (own, indent) => {
+        const raw = new RawJson(JSON.stringify(own, undefined, indent)).withMembers({ ref: 'c-1' });
+        expect(JSON.parse(writeJson(raw))).toEqual(JSON.parse(JSON.stringify({ ref: 'c-1', ...own })));
+      }),
+    );
+    expect(writeJson(new RawJson('{"name":"Ada"}').withMembers({ ref: 'c-1' }))).toBe('{"ref":"c-1","name":"Ada"}');
+    expect(writeJson(new RawJson('{"name":"Ada"}').withMembers({}))).toBe('{"name":"Ada"}');
+  });
+
   it('is none after a failure either: what comes next is written as if nothing had happened', () => {
     const circular: Record<string, unknown> = { raw: new RawJson('1') };
     circular.self = circular;

@@ -7,6 +7,13 @@ import { randomBytes } from 'node:crypto';
 export class RawJson {
   constructor(private readonly text: string) {}
 
+  /** Of an object: the same with members before its own. */
+  withMembers(members: Record<string, unknown>): RawJson {
+    const head = JSON.stringify(members);
+    if (head !== '{}' && this.text.startsWith('{"')) return new RawJson(`${head.slice(0, -1)},${this.text.slice(1)}`);
+    return new RawJson(JSON.stringify({ ...members, ...(JSON.parse(this.text) as object) }));
+  }
+
   /** For `writeJson` the place to put the text; for anybody else the value. */
   toJSON(): unknown {
     if (!placed) return JSON.parse(this.text);

@@ -65,8 +65,11 @@ export class OrderDetails {
   eventHash!: string;
 }
 
-/** An order for an answer: its lines are JSON that nobody looks into. */
-export type OrderDocument = Omit<OrderDetails, 'lines'> & { lines: RawJson };
+/** An order for an answer, from the view `waybill.order_documents`: lines and contacts are JSON that nobody looks into. */
+export type OrderDocument = Omit<OrderDetails, 'tenantId' | 'lines' | 'contacts'> & {
+  lines: RawJson;
+  contacts: Record<ContactField, RawJson | null>;
+};
 
 @Entity({ schema: 'waybill', name: 'order_status_history', synchronize: false })
 export class OrderStatusChange {

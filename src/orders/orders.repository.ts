@@ -77,10 +77,11 @@ export class OrdersRepository {
   constructor(dataSource: DataSource) {
     // The entity alone knows which column is which property.
     const { columns } = dataSource.getMetadata(OrderDetails);
-    const select = (expression = (column: string) => column): string =>
-      columns.map(({ databaseName, propertyName }) => `${expression(databaseName)} AS "${propertyName}"`).join(', ');
-    const list = select();
-    const document = select((column) => (column === 'lines' ? 'lines::text' : column));
+    const list = columns.map(({ databaseName, propertyName }) => `${databaseName} AS "${propertyName}"`).join(', ');
+    const document = columns
+      .filter(({ databaseName }) => !OTHERWISE_IN_DOCUMENTS.has(databaseName))
+      .map(({ databaseName, propertyName }) => `${databaseName} AS "${propertyName}"`)
+      .join(', ');
     const call = (name: string, parameters: number): NamedStatement => ({
       name,
       text: `SELECT ${list} FROM waybill.${name}(${Array.from({ length: parameters }, (_, i) => `$${i + 1}`).join(', ')})`,
@@ -88,7 +89,7 @@ export class OrdersRepository {
     this.placeOrder = call('place_order', 24);
     this.transitionOrder = call('transition_order', 6);
     this.patchOrder = call('patch_order', 20);
-    this.documents = `SELECT ${document} FROM waybill.order_documents WHERE tenant_id = $1`;
+    this.documents = `SELECT ${document}, ${DOCUMENT_TEXTS} FROM waybill.order_documents WHERE tenant_id = $1`;
     this.findOrder = {
       name: 'find_order',
       text: `${this.documents} AND id = $2`,
@@ -241,11 +242,27 @@ const ERASE_CUSTOMER: NamedStatement = {
   text: 'SELECT known, erased, remaining FROM waybill.erase_customer($1, $2, $3)',
 };
 
-/** As the view `waybill.order_documents` has it, with the lines as text. */
-type DocumentRow = Omit<OrderDetails, 'lines'> & { lines: string };
+/** Columns of `order_details` that a document lacks or has as text. */
+const OTHERWISE_IN_DOCUMENTS = new Set(['tenant_id', 'lines', 'contacts']);
+const DOCUMENT_TEXTS = `lines::text, customer, shipping_address AS "shippingAddress", billing_address AS "billingAddress"`;
+
+type DocumentRow = Omit<OrderDocument, 'lines' | 'contacts'> & { lines: string } & Record<ContactField, string | null>;
 
 function documentOf(row: DocumentRow): OrderDocument {
-  return Object.assign(row, { lines: new RawJson(row.lines) });
+  const { lines, customer, shippingAddress, billingAddress } = row;
+  return Object.assign(row, {
+    lines: new RawJson(lines),
+    contacts: {
+      customer: contactOf(customer),
+      shippingAddress: contactOf(shippingAddress),
+      billingAddress: contactOf(billingAddress),
+    },
+  });
+}
+
+/** Neither a group that was never given nor one that was taken away is there. */
+function contactOf(text: string | null): RawJson | null {
+  return text === null || text === 'null' ? null : new RawJson(text);
 }
 
 const UUID_BYTES = 16;

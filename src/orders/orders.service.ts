@@ -79,7 +79,8 @@ export class OrdersService {
 
   async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails | OrderDocument> {
     if (moment.version === undefined && moment.asOf === undefined) return found(await this.orders.findLast(tx, id));
-    return this.past(tx, found(await this.orders.find(tx, id)), moment);
+    found(await this.orders.find(tx, id));
+    return this.past(tx, id, moment);
   }
 
   /**
@@ -163,11 +164,7 @@ export class OrdersService {
     return events;
   }
 
-  private async past(
-    tx: TenantTransaction,
-    { id, tenantId }: OrderDocument,
-    { version, asOf }: Moment,
-  ): Promise<OrderDetails> {
+  private async past(tx: TenantTransaction, id: string, { version, asOf }: Moment): Promise<OrderDetails> {
     const event =
       version === undefined
         ? await this.events.atTime(tx, streamOf(id), asOf ?? '')
@@ -176,7 +173,7 @@ export class OrdersService {
     const { snapshot } = JSON.parse(event.body) as EventBody<OrderSnapshot>;
     const versions = Object.entries(snapshot.contacts ?? {}).map(([field, contact]) => [field, contact.version]);
     const contacts = await this.orders.contactsAt(tx, id, Object.fromEntries(versions) as Record<ContactField, number>);
-    return { ...snapshot, tenantId, contacts, eventHash: event.eventHash };
+    return { ...snapshot, tenantId: tx.context.tenantId, contacts, eventHash: event.eventHash };
   }
 
   /** The same checks as for a new order; a pointer into the result is one into the patch. */

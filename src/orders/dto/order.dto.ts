@@ -1,7 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import type { AuditEvent, EventBody } from '../../audit/index.js';
-import type { RawJson } from '../../common/index.js';
-import type { OrderDetails, OrderDocument, OrderStatusChange } from '../order.entity.js';
+import { RawJson } from '../../common/index.js';
+import type { Contact, OrderDetails, OrderDocument, OrderStatusChange } from '../order.entity.js';
 import { AddressBody, CustomerBody } from './order-body.dto.js';
 
 const minorUnits = (example: number, description?: string) => ({ type: 'integer' as const, example, description });
@@ -61,11 +61,11 @@ export class OrderDto {
   @ApiProperty(minorUnits(3582, 'subtotal − discount + tax + shipping'))
   total!: number;
   @ApiProperty({ type: OrderCustomerDto })
-  customer!: OrderCustomerDto;
+  customer!: OrderCustomerDto | RawJson;
   @ApiProperty({ type: AddressBody, nullable: true })
-  shippingAddress!: Record<string, string> | null;
+  shippingAddress!: Record<string, string> | RawJson | null;
   @ApiProperty({ type: AddressBody, nullable: true })
-  billingAddress!: Record<string, string> | null;
+  billingAddress!: Record<string, string> | RawJson | null;
   @ApiProperty({ type: [OrderLineDto] })
   lines!: OrderLineDto[] | RawJson;
   @ApiProperty({ type: 'object', additionalProperties: true, example: { campaign: 'spring' } })
@@ -77,7 +77,7 @@ export class OrderDto {
   @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'Hash of the audit event that made this version.' })
   eventHash!: string;
 
-  static of(order: Omit<OrderDetails | OrderDocument, 'tenantId'>): OrderDto {
+  static of(order: Omit<OrderDetails, 'tenantId'> | OrderDocument): OrderDto {
     const { contacts } = order;
     return Object.assign(new OrderDto(), {
       id: order.id,
@@ -92,8 +92,7 @@ export class OrderDto {
       tax: order.tax,
       shipping: order.shipping,
       total: order.total,
-      // An order never is without this group, even if it says nothing.
-      customer: { ref: order.customerRef, ...(contacts?.customer ?? { erased: true }) },
+      customer: customerOf(order.customerRef, contacts?.customer),
       shippingAddress: contacts?.shippingAddress ?? null,
       billingAddress: contacts?.billingAddress ?? null,
       lines: order.lines,
@@ -103,6 +102,12 @@ export class OrderDto {
       eventHash: order.eventHash,
     });
   }
+}
+
+function customerOf(ref: string, contact: Contact | RawJson | null | undefined): object {
+  // An order never is without this group, even if it says nothing.
+  if (!contact) return { ref, erased: true };
+  return contact instanceof RawJson ? contact.withMembers({ ref }) : { ref, ...contact };
 }
 
 export class OrderListDto {
