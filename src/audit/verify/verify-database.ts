@@ -53,7 +53,7 @@ export function verifyDatabase(
 }
 
 /** Rows at one go: few enough to be gone before the garbage collector takes them for long-lived. */
-const FETCH = 250;
+const FETCH = 100;
 /** Events that are checked at one go: a few milliseconds. */
 const YIELD = 50;
 

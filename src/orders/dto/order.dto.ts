@@ -79,7 +79,7 @@ export class OrderDto {
 
   static of(order: Omit<OrderDetails, 'tenantId'> | OrderDocument): OrderDto {
     const { contacts } = order;
-    return Object.assign(new OrderDto(), {
+    return {
       id: order.id,
       number: order.number,
       channel: order.channel,
@@ -100,11 +100,11 @@ export class OrderDto {
       placedAt: order.placedAt,
       updatedAt: order.updatedAt,
       eventHash: order.eventHash,
-    });
+    };
   }
 }
 
-function customerOf(ref: string, contact: Contact | RawJson | null | undefined): object {
+function customerOf(ref: string, contact: Contact | RawJson | null | undefined): OrderDto['customer'] {
   // An order never is without this group, even if it says nothing.
   if (!contact) return { ref, erased: true };
   return contact instanceof RawJson ? contact.withMembers({ ref }) : { ref, ...contact };
