@@ -2,7 +2,7 @@
  * What `npm test` runs: Jest on PostgreSQL 18, then the tests that compare durations one by one, then the integration
  * tests that touch SQL once more on 15, and one line at the end that any CI can read: `N passed, N failed`.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -31,22 +31,30 @@ let interrupted = false;
 async function runJest(title, projects, options, postgres) {
   console.log(`\n── ${title}`);
   const report = join(reports, `${projects.join('-')}-${postgres}.json`);
-  const ownProjects = options.some((option) => option.startsWith('--selectProjects'));
-  const code = await start(
-    [
-      '--experimental-vm-modules',
-      '--disable-warning=ExperimentalWarning',
-      join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'),
-      '--json',
-      `--outputFile=${report}`,
-      '--passWithNoTests',
-      ...options,
-      // Last, since it takes every word that follows as a project's name.
-      ...(ownProjects ? [] : ['--selectProjects', ...projects]),
-    ],
-    { ...process.env, TEST_POSTGRES: postgres },
-  );
+  const all = ['--json', `--outputFile=${report}`, '--passWithNoTests', ...options];
+  const code = await start(jest(projects, all), { ...process.env, TEST_POSTGRES: postgres });
   return readReport(report, code);
+}
+
+/** Node's arguments to run Jest. */
+function jest(projects, options) {
+  return [
+    '--experimental-vm-modules',
+    '--disable-warning=ExperimentalWarning',
+    join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'),
+    ...options,
+    // Last, since it takes every word that follows as a project's name.
+    ...(namesProjects(options) ? [] : ['--selectProjects', ...projects]),
+  ];
+}
+
+function namesProjects(options) {
+  return options.some((option) => option.startsWith('--selectProjects'));
+}
+
+function hasFiles(projects, options) {
+  const { stdout } = spawnSync(process.execPath, jest(projects, ['--listTests', ...options]), { cwd: ROOT });
+  return stdout.includes('.spec.ts');
 }
 
 function start(options, env) {
@@ -80,7 +88,7 @@ async function main(options) {
   const uncovered = rest.filter((option) => option !== '--coverage');
   const projects = ['unit', 'integration', 'service', 'system'];
   const runs = [await runJest(`unit, integration and system tests on ${where}`, projects, rest, '18')];
-  if (!interrupted) {
+  if (!interrupted && !namesProjects(uncovered) && hasFiles(['timing'], uncovered)) {
     const alone = ['--runInBand', ...uncovered];
     runs.push(await runJest(`tests that compare durations, one by one, on ${where}`, ['timing'], alone, '18'));
   }
