@@ -11,7 +11,7 @@ import { type ServiceProcess, startServiceProcess } from '../../support/service-
 
 const WRONG_KEYS_A_MINUTE = 10_000;
 /** Quiet and flood take turns this often, so that whatever else the machine does meets both alike. */
-const TURNS = 16;
+const TURNS = 8;
 const TURN_MS = 400;
 const TOLERATED = 1.1;
 const PATIENCE_MS = 240_000;
