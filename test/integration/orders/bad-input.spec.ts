@@ -384,9 +384,8 @@ describe('input that is odd but right', () => {
     } = await service.as('operator').post<Order>('/v1/orders', raw('metadata', metadata));
     expect(status).toBe(201);
     const kept = (await service.as('viewer').get<Order>(`/v1/orders/${body.id}`)).text;
-    const metadataOf = (text: string): string => JSON.stringify((JSON.parse(text) as Order).metadata);
-    expect(metadataOf(kept)).toBe(metadataOf(answer));
-    expect(metadataOf(kept).length).toBe(metadata.length);
+    expect(kept).toBe(answer);
+    expect(JSON.stringify(JSON.parse(kept, undefined).metadata).length).toBe(metadata.length);
     expect(({} as Record<string, unknown>).admin).toBeUndefined();
     const patched = await service
       .as('operator')
