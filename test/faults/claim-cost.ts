@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Client } from 'pg';
-import { median } from '../support/measuring.js';
+import { median } from '../../bench/report/row.js';
 import { inTransaction, withClient } from '../support/sql.js';
 
 /*

@@ -4,7 +4,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { UnkeyedModule } from '../../bench/service/unkeyed-route.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { orderBody } from '../support/builders.js';
-import { median } from '../support/measuring.js';
+import { median } from '../../bench/report/row.js';
 import { rows } from '../support/sql.js';
 
 /* What a key costs: placing an order with one against the same route without, and a replay against either. */

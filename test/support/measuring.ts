@@ -10,8 +10,3 @@ export async function measureUntil(bound: number, measure: () => number | Promis
     if (value <= bound || attempt === ATTEMPTS) return value;
   }
 }
-
-/** Of an even number of values, the upper of the two in the middle; NaN of none. */
-export function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-}

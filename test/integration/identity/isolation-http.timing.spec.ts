@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
+import { median } from '../../../bench/report/row.js';
 import { type ForeignRecords, makeForeignRecords } from '../../support/foreign-records.js';
-import { measureUntil, median } from '../../support/measuring.js';
+import { measureUntil } from '../../support/measuring.js';
 import type { Operation } from '../../support/openapi.js';
 
 const PAIRS = 40;

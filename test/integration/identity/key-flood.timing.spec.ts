@@ -3,10 +3,11 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { median } from '../../../bench/report/row.js';
 import { makeDemoTenants } from '../../../src/identity/index.js';
 import { ApiClient } from '../../support/api-client.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
-import { measureUntil, median } from '../../support/measuring.js';
+import { measureUntil } from '../../support/measuring.js';
 import { type ServiceProcess, startServiceProcess } from '../../support/service-process.js';
 
 const WRONG_KEYS_A_MINUTE = 10_000;
