@@ -32,6 +32,7 @@ export function dataSourceOptions({ url, poolSize, timeouts }: ConnectionSetting
     applicationName: 'waybill',
     connectTimeoutMS: timeouts.connectSeconds * 1000,
     extra: {
+      Client: SteadyClient,
       pipeline: true,
       types: VALUE_TYPES,
       options: '-c timezone=UTC',
@@ -42,6 +43,17 @@ export function dataSourceOptions({ url, poolSize, timeouts }: ConnectionSetting
       keepAlive: true,
     },
   };
+}
+
+/**
+ * Whatever a connection that breaks was doing fails by itself. Its `error` event comes as well, also in the moments in which neither
+ * the pool nor TypeORM listens, and one that nobody hears would end the process.
+ */
+export class SteadyClient extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config);
+    this.on('error', () => undefined);
+  }
 }
 
 /**

@@ -26,8 +26,10 @@ export function sealerPool(url: string, { size = 2, isPatient = false } = {}): P
     allowExitOnIdle: true,
     types: { getTypeParser },
   });
-  // An idle connection that breaks is replaced; the next statement would say what is wrong.
+  // A connection that breaks is replaced, and the next statement says what is wrong. The event comes as well, from the pool for an idle
+  // one and else from the connection, and would end the process if nobody heard it.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   return pool;
 }
 

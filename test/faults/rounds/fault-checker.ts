@@ -19,6 +19,7 @@ export const INVARIANTS = {
   'what is published is kept': 'the published checkpoint is one that the log has',
   'log verifies': 'once all is sealed and published, `waybill audit verify` finds nothing',
   'nothing is stuck': 'no key in progress, no transaction left open, nobody waiting for a lock',
+  'no service dies by itself': 'whatever happens to its connections, a process ends only when it is told to',
 } as const;
 export type Invariant = keyof typeof INVARIANTS;
 

@@ -32,6 +32,9 @@ const INDEXES = `
 
 const OF_SERVICES = `usename IN ('waybill_app', 'waybill_sealer')`;
 
+/** Node's last line then. */
+const ENDED_BY_EXCEPTION = /^Node\.js v/m;
+
 interface Armed extends PlannedFault {
   seen: number;
   hasStruck: boolean;
@@ -57,6 +60,8 @@ export class FaultWorld {
   /** How often each point was reached, and how often a fault struck there. */
   readonly reached: Record<string, number> = {};
   readonly struck: Record<string, number> = {};
+  /** What Node said of exceptions that ended a service. */
+  readonly crashes: string[] = [];
   private armed: Armed[] = [];
   private timers: NodeJS.Timeout[] = [];
   private readonly places: Place[] = [];
@@ -164,6 +169,7 @@ export class FaultWorld {
     const baseUrl = await service.baseUrl(START_PATIENCE_MS).catch(() => null);
     if (this.places[at]?.service === service) this.places[at].baseUrl = baseUrl;
     await service.ended;
+    if (ENDED_BY_EXCEPTION.test(service.errors())) this.crashes.push(service.errors());
     if (!this.closing) this.launch(at);
   }
 

@@ -107,6 +107,9 @@ async function runRound(
   const broken = [
     ...(await findBrokenInvariants(world.postgres.superuserUrl, stories)),
     ...(await findLogFaults(world)),
+    ...world.crashes
+      .splice(0)
+      .map((detail) => ({ invariant: 'no service dies by itself' as const, subject: 'a service', detail })),
   ];
   const names = plan.faults.map(({ point, action }) => `${action} at ${point}`);
   const faults = chaosMs === undefined ? names.join(' and ') : `${names.length} faults, ${stories.length} orders`;
