@@ -1,0 +1,76 @@
+SET LOCAL ROLE waybill_audit;
+
+CREATE FUNCTION audit.state_sources() RETURNS TABLE (prefix text, entity_table regclass, snapshot_function text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT DISTINCT a.args[1], t.tgrelid::regclass, a.args[2]
+  FROM pg_trigger t
+  CROSS JOIN LATERAL (SELECT string_to_array(encode(t.tgargs, 'escape'), '\000') AS args) a
+  WHERE t.tgfoid = 'audit.record_change()'::regprocedure
+$$;
+
+COMMENT ON FUNCTION audit.state_sources IS
+  'Which tables have streams: prefix, table, snapshot function, as the arguments of their triggers on audit.record_change say.';
+
+CREATE FUNCTION audit.state_faults(p_tenant bigint, p_prefix text, p_after uuid, p_limit int)
+RETURNS TABLE (last_id uuid, code text, stream text, version bigint, detail text)
+LANGUAGE plpgsql SECURITY DEFINER STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+  v_source record;
+  v_entity record;
+  v_values text;
+  v_ids uuid[] := '{}';
+BEGIN
+  SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
+  FOR v_entity IN EXECUTE format($q$
+    SELECT t.id, %s(t.tenant_id, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
+    FROM (SELECT tenant_id, id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t
+    LEFT JOIN LATERAL (SELECT version, body FROM audit.events
+                       WHERE tenant_id = $1 AND stream = $4 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
+    ORDER BY t.id $q$, v_source.snapshot_function, v_source.entity_table)
+    USING p_tenant, p_after, p_limit, p_prefix
+  LOOP
+    last_id := v_entity.id;
+    v_ids := v_ids || v_entity.id;
+    CONTINUE WHEN code IS NOT NULL;
+    stream := p_prefix || '/' || v_entity.id;
+    version := v_entity.version;
+    IF v_entity.snapshot IS NULL THEN
+      code := 'MISSING_STREAM';
+      detail := 'it is there, and no event tells of it';
+    ELSE
+      SELECT 'STATE_DRIFT', 'its ' || string_agg(s.key, ', ' ORDER BY s.key) || ' is not what its last event says'
+      INTO code, detail FROM jsonb_each(v_entity.snapshot) s
+      WHERE v_entity.state -> s.key IS DISTINCT FROM s.value HAVING count(*) > 0;
+    END IF;
+  END LOOP;
+
+  -- A module with personal data brings <prefix>_missing_values; what it says explains a drift of digests.
+  v_values := to_regprocedure(format('waybill.%I(bigint, uuid[])', p_prefix || '_missing_values'))::regproc;
+  IF v_values IS NOT NULL AND cardinality(v_ids) > 0 THEN
+    FOR v_entity IN EXECUTE format('SELECT * FROM %s($1, $2) LIMIT 1', v_values) USING p_tenant, v_ids LOOP
+      stream := p_prefix || '/' || v_entity.id;
+      version := v_entity.version;
+      code := CASE v_entity.state WHEN 'missing' THEN 'VALUE_MISSING' ELSE 'STATE_DRIFT' END;
+      detail := format('the value of %s is %s, and no erasure tells why', v_entity.field, v_entity.state);
+    END LOOP;
+  END IF;
+
+  -- A subquery rather than NOT EXISTS: for LIMIT 1 the planner compares every event with every entity.
+  IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+    EXECUTE format($q$
+      SELECT e.stream, 'STATE_DRIFT', 'its events are there, and it is gone' FROM audit.events e
+      WHERE e.tenant_id = $1 AND e.stream > $2 || '/' AND e.stream < $2 || '0' AND e.version = 1
+        AND (SELECT t.id FROM %s t WHERE t.tenant_id = $1 AND t.id = split_part(e.stream, '/', 2)::uuid) IS NULL
+      ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
+    INTO stream, code, detail USING p_tenant, p_prefix;
+  END IF;
+  RETURN NEXT;
+END
+$$;
+
+COMMENT ON FUNCTION audit.state_faults IS
+  'Compares the next entities of one table with the last events of their streams, through the same snapshot function, on the members that the event has. One row: the last entity that was looked at, and the first fault. In the tenant''s context.';
+
+GRANT EXECUTE ON FUNCTION audit.state_sources, audit.state_faults TO waybill_sealer;
+
+RESET ROLE;

@@ -1,0 +1,68 @@
+CREATE FUNCTION waybill.refuse_while_paying() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment record;
+BEGIN
+  SELECT p.id, p.status INTO v_payment FROM waybill.payments p
+  WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
+  IF FOUND THEN
+    RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
+            HINT = 'Void it or refund it first.';
+  END IF;
+  RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.refuse_while_paying IS
+  'BEFORE UPDATE … FOR EACH ROW of orders: not while a payment is live. A new payment locks the order, so none slips in.';
+
+CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW
+  WHEN ((NEW.status = 'canceled' AND OLD.status <> 'canceled') OR NEW.total <> OLD.total)
+  EXECUTE FUNCTION waybill.refuse_while_paying();
+
+CREATE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT least(p_part, p_whole_tax, greatest(p_part - (p_whole - p_whole_tax),
+                                             round(p_part::numeric * p_whole_tax / p_whole)::bigint))
+$$;
+
+COMMENT ON FUNCTION waybill.share_of_tax IS
+  'The tax in a part of an amount: in proportion, rounded half up, and never so that tax or net of the whole is exceeded.';
+
+CREATE FUNCTION waybill.lock_payment(p_tenant bigint, p_payment uuid) RETURNS waybill.payments
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment waybill.payments;
+BEGIN
+  -- Order first, then payment, then refund: the order of a payment never changes, so it may be read without a lock.
+  PERFORM waybill.lock_order(p_tenant, p.order_id, NULL) FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  SELECT p.* INTO v_payment FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment FOR NO KEY UPDATE;
+  RETURN v_payment;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.lock_payment IS
+  'Locks a payment and its order until the transaction ends. A row of nulls when there is none.';
+
+CREATE FUNCTION waybill.refuse_payment_step(p_payment waybill.payments, p_to text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_payment.status IN ('processing', 'capturing', 'voiding', 'needs_reconciliation') THEN
+    RAISE EXCEPTION 'payment % is %: what was begun must end first', p_payment.id, p_payment.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', p_payment.id, 'status', p_payment.status)::text;
+  END IF;
+  RAISE EXCEPTION 'payment % cannot go from % to %', p_payment.id, p_payment.status, p_to
+    USING ERRCODE = 'WB010', DETAIL = jsonb_build_object('from', p_payment.status, 'to', p_to, 'allowed', coalesce((
+      SELECT jsonb_agg(t.to_state ORDER BY t.to_state) FROM waybill.valid_transitions t
+      WHERE t.machine = 'payment' AND t.from_state = p_payment.status AND t.roles <> '{system}'), '[]'::jsonb))::text;
+END
+$$;
+
+CREATE FUNCTION waybill.refuse_payment_amount(p_amount bigint, p_max bigint) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'an amount of % is not between 1 and %', p_amount, p_max
+    USING ERRCODE = 'WB032', DETAIL = jsonb_build_object('amount', p_amount, 'max', p_max)::text;
+END
+$$;

@@ -1,0 +1,25 @@
+CREATE TABLE waybill.machines (
+  machine       text COLLATE "C" NOT NULL,
+  entity_table  text NOT NULL,
+  initial_state text COLLATE "C" NOT NULL,
+  CONSTRAINT machines_pkey PRIMARY KEY (machine),
+  CONSTRAINT machines_name_format CHECK (machine ~ '^[a-z][a-z0-9_]{0,62}$')
+);
+
+COMMENT ON COLUMN waybill.machines.entity_table IS
+  'The table whose column status this machine rules; add_state rebuilds its CHECK.';
+
+CREATE TABLE waybill.valid_transitions (
+  machine         text COLLATE "C" NOT NULL,
+  from_state      text COLLATE "C" NOT NULL,
+  to_state        text COLLATE "C" NOT NULL,
+  roles           text[] NOT NULL,
+  requires_reason boolean NOT NULL DEFAULT false,
+  guards          text[] NOT NULL DEFAULT '{}',
+  CONSTRAINT valid_transitions_pkey PRIMARY KEY (machine, from_state, to_state),
+  CONSTRAINT valid_transitions_machine_fkey FOREIGN KEY (machine) REFERENCES waybill.machines (machine),
+  CONSTRAINT valid_transitions_moves CHECK (from_state <> to_state),
+  CONSTRAINT valid_transitions_state_format CHECK (from_state ~ '^[a-z][a-z0-9_]{0,62}$' AND to_state ~ '^[a-z][a-z0-9_]{0,62}$')
+);
+
+GRANT SELECT ON waybill.machines, waybill.valid_transitions TO waybill_app, waybill_audit, waybill_sealer;
