@@ -1,7 +1,8 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_PIPE } from '@nestjs/core';
 import { AuditLogModule } from './audit/index.js';
-import { createValidationPipe, ProblemFilter, ProblemPagesController } from './common/index.js';
+import { createValidationPipe } from './validation/index.js';
+import { ProblemFilter, ProblemPagesController } from './http/index.js';
 import type { ServiceConfig } from './config.js';
 import { DatabaseModule } from './database/index.js';
 import { type Draining, HealthModule } from './health/index.js';

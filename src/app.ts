@@ -3,16 +3,16 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AppModule } from './app.module.js';
 import {
+  hardenHttp,
   installProblemHandlers,
   problemServerOptions,
   registerConditionalGet,
   registerJsonBody,
   registerRequestId,
   writeJson,
-} from './common/index.js';
+} from './http/index.js';
 import type { ServiceConfig } from './config.js';
 import { closeConnectionsWhenDraining, Draining } from './health/index.js';
-import { hardenHttp } from './http/index.js';
 import { measureParts } from './metrics.js';
 import { createLog, observeRequests, ServiceLogger, ServiceMetrics, startTracing } from './observability/index.js';
 import { openApiDocument } from './openapi.js';

@@ -2,16 +2,9 @@
  * What extensions build on: `import { … } from 'waybill/extension'`. Everything here is kept working from version to version;
  * what isn't here may change any day.
  */
-export {
-  ApiProblems,
-  DomainError,
-  entityTag,
-  IsText,
-  NoQuery,
-  type ProblemCode,
-  UuidParamPipe,
-  versionOfIfMatch,
-} from './common/index.js';
+export { ApiProblems, DomainError, type ProblemCode } from './problems/index.js';
+export { entityTag, versionOfIfMatch } from './http/index.js';
+export { IsText, NoQuery, UuidParamPipe } from './validation/index.js';
 export {
   AfterCommit,
   InTransaction,

@@ -1,7 +1,8 @@
 import { Body, Controller, Module, Post, Query, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { createApp } from '../../src/app.js';
-import { entityTag, NoQuery } from '../../src/common/index.js';
+import { entityTag } from '../../src/http/index.js';
+import { NoQuery } from '../../src/validation/index.js';
 import { loadConfig } from '../../src/config.js';
 import { InTransaction, TenantTransaction, Tx } from '../../src/database/index.js';
 import { Roles, WRITERS } from '../../src/identity/index.js';

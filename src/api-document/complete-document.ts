@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { isProblemCode, PROBLEMS, problemSchema, problemSchemaName } from '../common/index.js';
+import { isProblemCode, PROBLEMS, problemSchema, problemSchemaName } from '../problems/index.js';
 import { isReference, type MediaTypes, type Operation, operationsOf, type Response } from './document-types.js';
 import { shareHeaders } from './headers.js';
 import type { OperationExamples, RecordedExamples } from './recorded-examples.js';

@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { isProblemCode, problemDefinition } from '../common/index.js';
+import { isProblemCode, problemDefinition } from '../problems/index.js';
 import { isReference, operationsOf, type Response } from './document-types.js';
 
 type Header = Exclude<NonNullable<NonNullable<OpenAPIObject['components']>['headers']>[string], { $ref: string }>;

@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import type { JsonSchema } from '../common/index.js';
+import type { JsonSchema } from '../problems/index.js';
 import { isReference, type Operation, operationsOf, type Reference } from './document-types.js';
 
 const MERGE_PATCH = 'application/merge-patch+json';

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 
 export class NothingSealed extends DomainError<'not-found'> {
   constructor() {

@@ -1,6 +1,7 @@
 import { Controller, Get, HttpCode, Post, Query, Req } from '@nestjs/common';
 import { ApiAcceptedResponse, ApiBearerAuth, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { ApiProblems, NoQuery } from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { NoQuery } from '../validation/index.js';
 import { contextOf, type ContextualRequest, TenantTransaction, Tx } from '../database/index.js';
 import { AUDITORS, Roles } from '../identity/index.js';
 import { RunningVerificationDto, VerificationDto } from './dto/verification.dto.js';

@@ -1,14 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 
-import { decodeCursor, encodeCursor, filterHash, MAX_CURSOR_LENGTH, type ExpectedCursor } from './cursor.js';
+import {
+  decodeCursor,
+  encodeCursor,
+  filterHash,
+  InvalidCursor,
+  MAX_CURSOR_LENGTH,
+  type ExpectedCursor,
+} from './cursor.js';
 
 const expected: ExpectedCursor = {
   sort: '-placedAt',
   filterHash: filterHash({ status: ['pending'] }),
   kinds: ['timestamp', 'uuid'],
 };
-const invalidCursor: unknown = expect.objectContaining({ code: 'invalid-cursor' });
 const values = ['2026-11-30T00:15:06.123456Z', '0198a4f2-7c1e-7cc3-9b60-2f7f6f0a9d11'];
 
 function encodeJson(value: unknown): string {
@@ -46,7 +52,7 @@ describe('cursors', () => {
     expect(() => decodeCursor(text, { ...expected, kinds: ['timestamp'] })).toThrow('cannot be read');
   });
 
-  it('of a hostile client are invalid-cursor and nothing else', () => {
+  it('of a hostile client are invalid and nothing else', () => {
     const hostile = fc.oneof(
       fc.string({ maxLength: 80 }),
       fc.string({ unit: fc.constantFrom(...'AZaz09-_=+/'), maxLength: 80 }),
@@ -56,7 +62,7 @@ describe('cursors', () => {
     );
     fc.assert(
       fc.property(hostile, (text) => {
-        expect(() => decodeCursor(text, expected)).toThrow(invalidCursor);
+        expect(() => decodeCursor(text, expected)).toThrow(InvalidCursor);
       }),
       { numRuns: 2000 },
     );
@@ -72,7 +78,7 @@ describe('cursors', () => {
     [],
   ])('with values of the wrong kind never reach SQL: %j', (...wrong) => {
     const text = encodeJson([1, expected.sort, expected.filterHash, 'next', ...wrong]);
-    expect(() => decodeCursor(text, expected)).toThrow(invalidCursor as Error);
+    expect(() => decodeCursor(text, expected)).toThrow(InvalidCursor);
   });
 
   it.each([

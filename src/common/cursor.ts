@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 
 import { canonicalJson } from './canonical-json.js';
-import { DomainError } from './domain-error.js';
 import { isCanonicalTimestamp } from './timestamp.js';
 
 /**
@@ -32,6 +31,11 @@ export interface ExpectedCursor {
   kinds: readonly CursorValueKind[];
 }
 
+/** A text that is no cursor of the list it was sent to. The message is for the client. */
+export class InvalidCursor extends Error {
+  override readonly name = 'InvalidCursor';
+}
+
 const VERSION = 1;
 export const MAX_CURSOR_LENGTH = 1024;
 
@@ -49,7 +53,7 @@ export function encodeCursor({ sort, filterHash, values, dir = 'next' }: Cursor)
 
 /**
  * @returns the cursor, its values checked by kind
- * @throws DomainError `invalid-cursor` for anything that isn't a cursor of this very list
+ * @throws InvalidCursor for anything that isn't a cursor of this very list
  */
 export function decodeCursor(text: string, expected: ExpectedCursor): Required<Cursor> {
   const [version, sort, hash, dir, ...values] = readArray(text);
@@ -101,5 +105,5 @@ function isString(value: unknown): value is string {
 }
 
 function refuse(detail: string): never {
-  throw new DomainError('invalid-cursor', detail, { errors: [{ parameter: 'cursor', detail }] });
+  throw new InvalidCursor(detail);
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { isUnavailable } from '../common/index.js';
+import { isUnavailable } from '../problems/index.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const PAUSE_MS = 1_000;

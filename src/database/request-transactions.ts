@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit, RequestMethod } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { controllerMethods } from '../common/index.js';
+import { controllerMethods } from '../http/index.js';
 import { type ContextualRequest, contextOf, isReading } from './context.js';
 import { ReadTransaction } from './read-transaction.js';
 import { TransactionRunner } from './transaction-runner.js';

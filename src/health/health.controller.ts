@@ -9,7 +9,8 @@ import {
   getSchemaPath,
 } from '@nestjs/swagger';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
-import { ApiProblems, DomainError, Public } from '../common/index.js';
+import { ApiProblems, DomainError } from '../problems/index.js';
+import { Public } from '../http/index.js';
 import { DatabaseProbe } from '../database/index.js';
 import { Draining } from './draining.js';
 

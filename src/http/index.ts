@@ -1,1 +1,14 @@
+export * from './body-parser.js';
+export { type ControllerMethod, controllerMethods } from './controller-methods.js';
+export * from './entity-tag.js';
 export { hardenHttp } from './harden-http.js';
+export * from './json-body.js';
+export * from './links.js';
+export * from './problem.filter.js';
+export * from './problem-pages.controller.js';
+export * from './public-route.js';
+export { RawJson, writeJson } from './raw-json.js';
+export * from './request-context.js';
+export * from './request-id.js';
+export * from './server-options.js';
+export * from './trace-context.js';

@@ -7,7 +7,7 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 import { type TransactionContext, TransactionRunner, SystemUsers } from '../database/index.js';
 import { CallRunner } from './call-runner.js';
 import { CallStore } from './call-store.js';

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { DomainError, isKeptUnderKey, type ProblemContext, toProblem } from '../common/index.js';
+import { DomainError, isKeptUnderKey, type ProblemContext, toProblem } from '../problems/index.js';
 import { postgresError, reach, TransactionRunner, type TransactionContext } from '../database/index.js';
 import { CallStore } from './call-store.js';
 import type { ResumedWork, Settlement } from './external-work.js';

@@ -1,5 +1,5 @@
 import { SetMetadata } from '@nestjs/common';
-import type { DomainError } from '../common/index.js';
+import type { DomainError } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 
 /**

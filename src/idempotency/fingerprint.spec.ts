@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson, parseJsonBody } from '../common/index.js';
+import { canonicalJson } from '../common/index.js';
+import { parseJsonBody } from '../http/index.js';
 import { requestFingerprint, type RequestIdentity } from './fingerprint.js';
 
 const REQUEST: RequestIdentity = {

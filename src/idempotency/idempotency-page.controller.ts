@@ -1,6 +1,7 @@
 import { Controller, Get, Header, Inject } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
-import { PROBLEM_PAGE_CSP, Public } from '../common/index.js';
+import { PROBLEM_PAGE_CSP } from '../problems/index.js';
+import { Public } from '../http/index.js';
 import { IDEMPOTENCY_PAGE } from './idempotency.errors.js';
 import { renderIdempotencyPage } from './idempotency-page.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';

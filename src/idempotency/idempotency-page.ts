@@ -1,4 +1,4 @@
-import { renderPage } from '../common/index.js';
+import { renderPage } from '../problems/index.js';
 import { describeTtl, type IdempotencyPolicy } from './policy.js';
 
 /** The page for people who send keys. Links are relative to `/docs/idempotency`, so they hold behind any prefix. */

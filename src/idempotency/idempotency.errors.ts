@@ -1,4 +1,4 @@
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 
 /** Where people read how keys work. */
 export const IDEMPOTENCY_PAGE = '/docs/idempotency';

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { ProblemContext } from '../common/index.js';
+import type { ProblemContext } from '../problems/index.js';
 import { contextOf, type ContextualRequest } from '../database/index.js';
 import { requestFingerprint } from './fingerprint.js';
 import { parseIdempotencyKey } from './idempotency-key.js';

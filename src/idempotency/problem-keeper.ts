@@ -1,6 +1,7 @@
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { isKeptUnderKey, PROBLEM_TYPE_BASE, toProblem } from '../common/index.js';
+import { isKeptUnderKey, toProblem } from '../problems/index.js';
+import { PROBLEM_TYPE_BASE } from '../http/index.js';
 import { contextOf, TransactionRunner } from '../database/index.js';
 import { isReplay, type KeyedRequest, placeOf, send } from './keyed-request.js';
 import { type ClaimRow, type KeyClaim, KeyStore, readClaim } from './key-store.js';

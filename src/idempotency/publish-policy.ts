@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { documentProblems, type ProblemCode } from '../common/index.js';
+import { documentProblems, type ProblemCode } from '../problems/index.js';
 import { IDEMPOTENCY_PAGE } from './idempotency.errors.js';
 import { KEY_HEADER, requiresKey } from './idempotent-options.js';
 import { describeTtl, type IdempotencyPolicy } from './policy.js';

@@ -11,7 +11,7 @@ import {
 import { RouteParamtypes } from '@nestjs/common/enums/route-paramtypes.enum.js';
 import { RequestMethod } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
-import { type ControllerMethod, controllerMethods } from '../common/index.js';
+import { type ControllerMethod, controllerMethods } from '../http/index.js';
 import { hasTransaction } from '../database/index.js';
 import { idempotentOptions } from './idempotent-options.js';
 

@@ -1,7 +1,8 @@
 import { isReadable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { type Problem, problemBytes, writeJson } from '../common/index.js';
+import { type Problem, problemBytes } from '../problems/index.js';
+import { writeJson } from '../http/index.js';
 import type { IdempotentOptions } from './idempotent-options.js';
 
 /** An answer as the key keeps it. */

@@ -9,7 +9,9 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiProblems, NoQuery, setLinks, UuidParamPipe } from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { NoQuery, UuidParamPipe } from '../validation/index.js';
+import { setLinks } from '../http/index.js';
 import { InTransaction, TenantTransaction, Tx } from '../database/index.js';
 import { ApiKeysService } from './api-keys.service.js';
 import { Idempotent } from '../idempotency/index.js';

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { v7 as uuid } from 'uuid';
-import { DEFAULT_PAGE, parseTimestamp } from '../common/index.js';
+import { DEFAULT_PAGE } from '../validation/index.js';
+import { parseTimestamp } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { makeApiKey } from './api-key.js';
 import { type ApiKey, ApiKeysRepository } from './api-keys.repository.js';

@@ -1,7 +1,7 @@
 import { type CanActivate, type ExecutionContext, Injectable, type Type } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { FastifyRequest } from 'fastify';
-import { PUBLIC_ROUTE } from '../common/index.js';
+import { PUBLIC_ROUTE } from '../http/index.js';
 import { RoleRequired } from './identity.errors.js';
 import { type AuthenticatedRequest, RequestGate } from './request-gate.js';
 import { ROUTE_ROLES } from './roles.decorator.js';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { v7 as uuid } from 'uuid';
-import { isUnavailable } from '../common/index.js';
+import { isUnavailable } from '../problems/index.js';
 import { TransactionRunner } from '../database/index.js';
 import { isSameHash, type ParsedApiKey, parseApiKey } from './api-key.js';
 import { ApiKeysRepository, type UsableApiKey } from './api-keys.repository.js';

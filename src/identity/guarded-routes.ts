@@ -1,7 +1,7 @@
 import { Injectable, RequestMethod } from '@nestjs/common';
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, Reflector } from '@nestjs/core';
-import { controllerMethods, PUBLIC_ROUTE } from '../common/index.js';
+import { controllerMethods, PUBLIC_ROUTE } from '../http/index.js';
 import { ROUTE_ROLES } from './roles.decorator.js';
 
 /** Which of the server's routes need credentials, found in the controllers of all modules. */

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 
 export class Unauthenticated extends DomainError<'unauthenticated'> {
   constructor(detail = 'Send an API key or a token as `Authorization: Bearer …`.') {

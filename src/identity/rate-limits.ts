@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 import { type Quota, RateLimiter, type RateState } from './rate-limiter.js';
 
 /** Quotas by what they count; null counts nothing. */

@@ -9,7 +9,9 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiProblems, NoQuery, PageQuery, setLinks, UuidParamPipe } from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { NoQuery, PageQuery, UuidParamPipe } from '../validation/index.js';
+import { setLinks } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { Idempotent } from '../idempotency/index.js';
 import { Caller } from './caller.decorator.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { v7 as uuid } from 'uuid';
-import { DEFAULT_PAGE, type PageQuery } from '../common/index.js';
+import { DEFAULT_PAGE, type PageQuery } from '../validation/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { type Credential, CredentialCache } from './credential-cache.js';
 import type { CreateUserBody, PatchUserBody } from './dto/user.dto.js';

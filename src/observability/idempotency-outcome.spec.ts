@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ProblemCode } from '../common/index.js';
+import type { ProblemCode } from '../problems/index.js';
 import { idempotencyOutcome, type IdempotencyOutcome } from './idempotency-outcome.js';
 
 describe('the idempotency outcome of a request', () => {

@@ -1,4 +1,4 @@
-import type { ProblemCode } from '../common/index.js';
+import type { ProblemCode } from '../problems/index.js';
 
 /**
  * What became of a request with an idempotency key.

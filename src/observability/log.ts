@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
-import { currentRequest, redact } from '../common/index.js';
+import { currentRequest } from '../http/index.js';
+import { redact } from '../common/index.js';
 import { type LogEntry, readableLine } from './log-line.js';
 import { CENSORED, redactedPaths } from './redaction.js';
 

@@ -1,5 +1,5 @@
 import { subscribe } from 'node:diagnostics_channel';
-import { currentRequest, traceHeaders } from '../common/index.js';
+import { currentRequest, traceHeaders } from '../http/index.js';
 
 /** What Node's fetch says of a request that it is about to send. */
 interface OutgoingRequest {

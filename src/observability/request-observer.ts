@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { currentRequest, type RequestContext, runInRequest, traceOf } from '../common/index.js';
+import { currentRequest, type RequestContext, runInRequest, traceOf } from '../http/index.js';
 import { idempotencyOutcome } from './idempotency-outcome.js';
 import { tracePropagation } from './outgoing-calls.js';
 import type { ServiceMetrics } from './service-metrics.js';

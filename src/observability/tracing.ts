@@ -1,6 +1,5 @@
 import type { Span } from '@opentelemetry/api';
-import type { TraceContext } from '../common/index.js';
-import { traceOf } from '../common/index.js';
+import { type TraceContext, traceOf } from '../http/index.js';
 
 /** The part of a trace that is one request's. */
 export interface RequestSpan {

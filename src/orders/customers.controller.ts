@@ -1,6 +1,7 @@
 import { Controller, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { ApiBearerAuth, ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
-import { ApiProblems, NoQuery } from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { NoQuery } from '../validation/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { Idempotent } from '../idempotency/index.js';
 import { Roles } from '../identity/index.js';

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { OrdersRepository } from './orders.repository.js';
 

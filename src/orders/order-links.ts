@@ -7,7 +7,7 @@ export function versionCursor(orderId: string, version: number): string {
   return encodeCursor({ sort: SORT, filterHash: filterHash(orderId), values: [String(version)] });
 }
 
-/** @throws DomainError `invalid-cursor` */
+/** @throws InvalidCursor */
 export function readVersionCursor(text: string, orderId: string): number {
   const { values } = decodeCursor(text, { sort: SORT, filterHash: filterHash(orderId), kinds: ['integer'] });
   return Number(values[0]);

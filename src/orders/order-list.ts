@@ -1,13 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import {
-  type Cursor,
-  decodeCursor,
-  DEFAULT_PAGE,
-  DomainError,
-  encodeCursor,
-  filterHash,
-  parseTimestamp,
-} from '../common/index.js';
+import { type Cursor, decodeCursor, encodeCursor, filterHash, parseTimestamp } from '../common/index.js';
+import { DEFAULT_PAGE } from '../validation/index.js';
+import { DomainError } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
 import type { ListOrdersQuery } from './dto/order-query.dto.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { DEFAULT_PAGE } from '../common/index.js';
+import { DEFAULT_PAGE } from '../validation/index.js';
 import { countStatement, ORDER_SORTS, type OrderPage, pageStatement, USUAL_LIMIT } from './order-page.js';
 
 const edge = { at: '2026-03-01T00:00:00.000001Z', id: '01935c1e-7b3a-7c1d-9f00-000000000001' };

@@ -1,5 +1,5 @@
 import { Column, Entity, PrimaryColumn, ViewColumn, ViewEntity } from 'typeorm';
-import type { RawJson } from '../common/index.js';
+import type { RawJson } from '../http/index.js';
 
 /** A postal address or a person, as a client gave it. */
 export type Contact = Record<string, string>;

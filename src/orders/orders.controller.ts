@@ -14,16 +14,9 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { EventDto, EventListDto } from '../audit/index.js';
-import {
-  ApiProblems,
-  DEFAULT_PAGE,
-  entityTag,
-  NoQuery,
-  PageQuery,
-  setLinks,
-  UuidParamPipe,
-  versionOfIfMatch,
-} from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { DEFAULT_PAGE, NoQuery, PageQuery, UuidParamPipe } from '../validation/index.js';
+import { entityTag, setLinks, versionOfIfMatch } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { Idempotent } from '../idempotency/index.js';
 import { READERS, Roles, WRITERS } from '../identity/index.js';

@@ -1,4 +1,4 @@
-import { DomainError, type ProblemFault } from '../common/index.js';
+import { DomainError, type ProblemFault } from '../problems/index.js';
 import { CollisionError, postgresError, refusalDetail, violates } from '../database/index.js';
 import { ReasonRequired, TransitionRoleRequired } from '../workflow/index.js';
 

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { v7 as uuid } from 'uuid';
-import { type OrderTotals, randomBytesFromPool, RawJson } from '../common/index.js';
+import { type OrderTotals } from './order-totals.js';
+import { randomBytesFromPool } from '../common/index.js';
+import { RawJson } from '../http/index.js';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
 import {
   countStatement,

@@ -1,15 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { type EventBody, EventReader, type StreamEvent } from '../audit/index.js';
-import {
-  createValidationPipe,
-  DomainError,
-  findLineFault,
-  findMetadataFault,
-  mergePatch,
-  orderTotals,
-  type OrderTotals,
-  toJsonPointer,
-} from '../common/index.js';
+import { createValidationPipe, findMetadataFault } from '../validation/index.js';
+import { DomainError } from '../problems/index.js';
+import { findLineFault, orderTotals, type OrderTotals } from './order-totals.js';
+import { mergePatch, toJsonPointer } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { type PossibleTransition, StepFigures, type TransitionChange, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';

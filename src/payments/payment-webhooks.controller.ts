@@ -1,7 +1,9 @@
 import { Controller, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { ApiProblems, NoQuery, Public } from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { NoQuery } from '../validation/index.js';
+import { Public } from '../http/index.js';
 import { PaymentWebhooksService } from './payment-webhooks.service.js';
 
 class WebhookReceiptDto {

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { entityTag } from '../common/index.js';
+import { entityTag } from '../http/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import {
   type ExternalWorkResumer,

@@ -10,7 +10,9 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { ApiProblems, entityTag, NoQuery, UuidParamPipe } from '../common/index.js';
+import { ApiProblems } from '../problems/index.js';
+import { entityTag } from '../http/index.js';
+import { NoQuery, UuidParamPipe } from '../validation/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { type ExternalWork, Idempotent } from '../idempotency/index.js';
 import { READERS, Roles, WRITERS } from '../identity/index.js';

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 import { CollisionError, postgresError, refusalDetail, violates } from '../database/index.js';
 import { TransitionRoleRequired } from '../workflow/index.js';
 

@@ -1,5 +1,5 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import { DomainError, type GuardRefusal } from '../common/index.js';
+import { DomainError, type GuardRefusal } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { ExtensionFinder, type FoundFollowUp, type FoundHook } from './extension-finder.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';

@@ -1,4 +1,4 @@
-import { orderTotals } from '../../common/money.js';
+import { orderTotals } from '../../orders/order-totals.js';
 import { customers, markets, products, reasons, type Market } from './invented-data.js';
 import type { RecordedOrder, RecordedStep } from './recorded-order.js';
 

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { IsOptional, IsUUID } from 'class-validator';
-import { IsText, IsTimestamp, PageQuery } from '../../common/index.js';
+import { IsText, IsTimestamp, PageQuery } from '../../validation/index.js';
 import type { ApiKey } from '../api-keys.repository.js';
 
 export class CreateApiKeyBody {

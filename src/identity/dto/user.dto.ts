@@ -1,6 +1,6 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { ArrayMaxSize, ArrayUnique, IsArray, IsBoolean, IsIn, IsOptional, Matches } from 'class-validator';
-import { IsText } from '../../common/index.js';
+import { IsText } from '../../validation/index.js';
 import type { User, UserKind } from '../users.repository.js';
 
 const ROLES = {

@@ -1,5 +1,5 @@
 import { createLocalJWKSet, errors, type FlattenedJWSInput, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
-import { DomainError } from '../../common/index.js';
+import { DomainError } from '../../problems/index.js';
 
 /** From this age on the keys are fetched again, beside the requests. */
 const REFRESH_MS = 600_000;

@@ -1,4 +1,4 @@
-import { isText } from '../../common/index.js';
+import { isText } from '../../validation/index.js';
 
 /** What a verified token says of its bearer. */
 export interface TokenClaims {

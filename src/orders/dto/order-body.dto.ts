@@ -15,16 +15,9 @@ import {
   Min,
   ValidateNested,
 } from 'class-validator';
-import {
-  IsCurrency,
-  IsMetadata,
-  IsMinorUnits,
-  IsText,
-  MAX_AMOUNT,
-  MAX_LINES,
-  MAX_QUANTITY,
-  MAX_TAX_RATE_PPM,
-} from '../../common/index.js';
+import { IsCurrency, IsMetadata, IsMinorUnits, IsText } from '../../validation/index.js';
+import { MAX_AMOUNT } from '../../common/index.js';
+import { MAX_LINES, MAX_QUANTITY, MAX_TAX_RATE_PPM } from '../order-totals.js';
 
 const amount = (description: string, example: number) => ({
   description: `${description}, in minor units of the currency.`,

@@ -1,7 +1,7 @@
 import { ApiPropertyOptional } from '@nestjs/swagger';
 import { Type } from 'class-transformer';
 import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
-import { IsText, IsTimestamp, PageQuery } from '../../common/index.js';
+import { IsText, IsTimestamp, PageQuery } from '../../validation/index.js';
 import { ORDER_SORTS, type OrderSort } from '../order-page.js';
 
 export class ListOrdersQuery extends PageQuery {

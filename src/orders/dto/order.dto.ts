@@ -1,6 +1,6 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import type { AuditEvent, EventBody } from '../../audit/index.js';
-import { RawJson } from '../../common/index.js';
+import { RawJson } from '../../http/index.js';
 import type { Contact, OrderDetails, OrderDocument, OrderStatusChange } from '../order.entity.js';
 import { AddressBody, CustomerBody } from './order-body.dto.js';
 

@@ -1,6 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { IsMinorUnits, IsText, MAX_AMOUNT } from '../../common/index.js';
+import { IsMinorUnits, IsText } from '../../validation/index.js';
+import { MAX_AMOUNT } from '../../common/index.js';
 
 const minorUnits = (description: string, minimum: number, example: number) => ({
   type: 'integer' as const,

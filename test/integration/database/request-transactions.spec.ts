@@ -1,7 +1,7 @@
 import { BadRequestException, Controller, Get, Module, Post, Query } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { NoQuery } from '../../../src/common/index.js';
+import { NoQuery } from '../../../src/validation/index.js';
 import { DatabaseProbe, InTransaction, TenantTransaction, Tx } from '../../../src/database/index.js';
 import { Roles } from '../../../src/identity/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';

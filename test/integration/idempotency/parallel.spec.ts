@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DomainError } from '../../../src/common/index.js';
+import { DomainError } from '../../../src/problems/index.js';
 import { CollisionError } from '../../../src/database/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';

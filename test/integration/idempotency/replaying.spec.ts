@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DomainError } from '../../../src/common/index.js';
+import { DomainError } from '../../../src/problems/index.js';
 import type { Answer } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runInRequest, traceOf } from '../../../src/common/index.js';
+import { runInRequest, traceOf } from '../../../src/http/index.js';
 import { startTestApp } from '../../support/app.js';
 
 interface ReceivedSpan {

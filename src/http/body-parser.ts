@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { canonicalJson } from './canonical-json.js';
-import { DomainError } from './domain-error.js';
+import { canonicalJson } from '../common/index.js';
+import { DomainError } from '../problems/index.js';
 import { parseJsonBody } from './json-body.js';
 
 declare module 'fastify' {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { DomainError } from './domain-error.js';
+import { DomainError } from '../problems/index.js';
 import { entityTag, versionOfIfMatch } from './entity-tag.js';
 
 describe('an entity tag', () => {

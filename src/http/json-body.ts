@@ -1,5 +1,5 @@
-import { DomainError, type ProblemFault } from './domain-error.js';
-import { toJsonPointer } from './json-pointer.js';
+import { DomainError, type ProblemFault } from '../problems/index.js';
+import { toJsonPointer } from '../common/index.js';
 
 export const MAX_JSON_DEPTH = 32;
 

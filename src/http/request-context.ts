@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ProblemCode } from './problem-table.js';
+import type { ProblemCode } from '../problems/index.js';
 import type { TraceContext } from './trace-context.js';
 
 /** What is known of the request that the running code works for. Logs, metrics and outgoing calls read it. */

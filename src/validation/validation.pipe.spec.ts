@@ -16,7 +16,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 
-import { DomainError } from './domain-error.js';
+import { DomainError } from '../problems/index.js';
 import { IsCurrency, IsMetadata, IsMinorUnits, IsText, IsTimestamp } from './field-decorators.js';
 import { createValidationPipe, NoQuery } from './validation.pipe.js';
 

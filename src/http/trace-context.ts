@@ -1,4 +1,4 @@
-import { randomBytesFromPool } from './random-pool.js';
+import { randomBytesFromPool } from '../common/index.js';
 
 /** A place in a distributed trace, as W3C Trace Context names it. */
 export interface TraceContext {

@@ -1,7 +1,9 @@
+import { InvalidCursor } from '../common/index.js';
 import { DomainError } from './domain-error.js';
 
 /**
- * Errors that others raise (Fastify, Nest, Node, pg), recognised by their shape, so that this file needs none of them.
+ * Errors that others raise (Fastify, Nest, Node, pg), recognised by their shape, so that this file needs none of them; and
+ * those of `common`, which knows no problems.
  * What it doesn't know is a bug of ours, and stays one.
  */
 interface ErrorShape {
@@ -17,6 +19,7 @@ interface ErrorShape {
 /** The domain error that stands for a foreign one, or undefined for what is an internal error. */
 export function fromForeignError(error: unknown): DomainError | undefined {
   if (!isErrorShape(error)) return undefined;
+  if (error instanceof InvalidCursor) return invalidCursor(error);
   return fromHttpLayer(error) ?? fromDatabase(error) ?? fromHttpStatus(error);
 }
 
@@ -181,6 +184,11 @@ function malformed(detail: string, cause: ErrorShape): DomainError {
 function badAddress(cause: ErrorShape): DomainError {
   const detail = 'The address is not a valid URL; look at its percent-encoding.';
   return new DomainError('invalid-parameter', detail, { errors: [{ detail }] }, because(cause));
+}
+
+function invalidCursor(cause: InvalidCursor): DomainError {
+  const errors = [{ parameter: 'cursor', detail: cause.message }];
+  return new DomainError('invalid-cursor', cause.message, { errors }, { cause });
 }
 
 function notFound(cause: ErrorShape): DomainError {

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { DomainError } from './domain-error.js';
+import { DomainError } from '../problems/index.js';
 
 /** The version of an entity as a strong ETag. */
 export function entityTag(version: number): string {

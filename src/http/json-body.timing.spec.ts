@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { measureUntil } from '../../test/support/measuring.js';
-import { DomainError } from './domain-error.js';
+import { DomainError } from '../problems/index.js';
 import { parseJsonBody } from './json-body.js';
 
 /** Sixteen times the text takes 256 times as long where time grows with its square. */

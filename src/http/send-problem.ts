@@ -4,8 +4,7 @@ import { Logger } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { allowedMethods } from './allowed-methods.js';
-import { DomainError } from './domain-error.js';
-import { problemBytes, toDomainError, toProblem } from './problem.js';
+import { DomainError, problemBytes, toDomainError, toProblem } from '../problems/index.js';
 import { noteProblem } from './request-context.js';
 import { requestIdOf } from './request-id.js';
 

@@ -8,19 +8,16 @@ import { Type } from 'class-transformer';
 import { IsInt, IsOptional, Max, Min } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 
+import { createValidationPipe, IsMetadata, IsText, UuidParamPipe } from './validation/index.js';
+import { DomainError } from './problems/index.js';
 import {
-  createValidationPipe,
-  DomainError,
   installProblemHandlers,
-  IsMetadata,
-  IsText,
   ProblemFilter,
   ProblemPagesController,
   problemServerOptions,
   registerJsonBody,
   registerRequestId,
-  UuidParamPipe,
-} from './index.js';
+} from './http/index.js';
 
 class ThingBody {
   @IsText(1, 10)
@@ -173,7 +170,7 @@ describe('errors of handlers', () => {
     expect(JSON.stringify(body)).not.toMatch(/hunter2|cause/);
     expect(Logger.prototype.error).toHaveBeenCalledWith(
       expect.stringMatching(/req-1.*hunter2.*caused by.*the cause/),
-      expect.stringContaining('problem.filter.spec'),
+      expect.stringContaining('problem-answers.spec'),
     );
   });
 

@@ -1,9 +1,6 @@
 import { ValidateBy, buildMessage, type ValidationOptions } from 'class-validator';
 
-import { canonicalJson } from './canonical-json.js';
-import { isCurrency } from './currency.js';
-import { MAX_AMOUNT } from './money.js';
-import { parseTimestamp } from './timestamp.js';
+import { canonicalJson, isCurrency, MAX_AMOUNT, parseTimestamp } from '../common/index.js';
 
 // Cc control, Cs lone surrogates, and line and paragraph separators, which no single-line text needs.
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\u2028\u2029]/u;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 
-import { DomainError, type ProblemFault } from './domain-error.js';
+import { DomainError, type ProblemFault } from '../problems/index.js';
 import { parseJsonBody } from './json-body.js';
 
 function read(text: string | Uint8Array): unknown {

@@ -1,9 +1,9 @@
 import type { ArgumentMetadata, PipeTransform, Type } from '@nestjs/common';
 import { validate, type ValidationError } from 'class-validator';
 
-import { DomainError, type ProblemFault } from './domain-error.js';
+import { DomainError, type ProblemFault } from '../problems/index.js';
 import { buildDto, type DtoClass, type StructuralFault } from './dto-builder.js';
-import { toJsonPointer } from './json-pointer.js';
+import { toJsonPointer } from '../common/index.js';
 import { isFaultless } from './quick-validation.js';
 
 export const MAX_REPORTED_FAULTS = 50;

@@ -1,9 +1,13 @@
 import { Controller, Get, Header, Param } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 
-import { DomainError } from './domain-error.js';
-import { PROBLEM_PAGE_CSP, renderProblemIndex, renderProblemPage } from './problem-page.js';
-import { isProblemCode } from './problem-table.js';
+import {
+  DomainError,
+  isProblemCode,
+  PROBLEM_PAGE_CSP,
+  renderProblemIndex,
+  renderProblemPage,
+} from '../problems/index.js';
 import { Public } from './public-route.js';
 
 /** The pages that a problem's `type` leads to. Public and for people, hence not in the OpenAPI document. */

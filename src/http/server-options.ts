@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { rememberRoutes } from './allowed-methods.js';
-import { problemBytes, toProblem } from './problem.js';
+import { problemBytes, toProblem } from '../problems/index.js';
 import { requestIdOf } from './request-id.js';
 import { sendProblem } from './send-problem.js';
 
