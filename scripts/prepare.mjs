@@ -1,7 +1,7 @@
 /*
  * Makes a checkout ready to run: `node scripts/prepare.mjs [--build]`. Installs the dependencies when they are missing or
- * differ from package-lock.json; with --build also compiles src and migrations when they have changed. Quick when there
- * is nothing to do. It runs before there are any dependencies, so it uses Node's built-ins only.
+ * differ from package-lock.json; with --build also compiles the sources when they have changed. Quick when there is nothing
+ * to do. It runs before there are any dependencies, so it uses Node's built-ins only.
  *
  * Each job leaves a marker, written last: after a kill -9 the marker is missing, and the job is done again.
  */
@@ -68,7 +68,7 @@ async function install(share) {
 
 function wantedBuild() {
   const settings = ['tsconfig.json', 'tsconfig.build.json', 'nest-cli.json', 'package.json'];
-  const files = [...settings, ...['src', 'migrations', 'examples', 'extensions'].flatMap(sources)];
+  const files = [...settings, ...['src', 'examples', 'extensions'].flatMap(sources)];
   return digest(wantedInstall(), ...files.flatMap((file) => [file, read(join(ROOT, file)) ?? '']));
 }
 

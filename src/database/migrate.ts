@@ -1,5 +1,5 @@
-import { DataSource, type MigrationInterface } from 'typeorm';
-import { migrations as ownMigrations } from '../../migrations/index.js';
+import { DataSource } from 'typeorm';
+import { type MigrationClass, releasedSteps } from './released-steps.js';
 
 /** Any number that nothing else on the server locks: two migrators of one database must not meet. */
 const MIGRATION_LOCK = 7_241_993_601;
@@ -8,9 +8,6 @@ const MIGRATION_LOCK = 7_241_993_601;
  * waits for it: a migration that can't have the table soon is better tried again later.
  */
 const LOCK_TIMEOUT = 10_000;
-
-/** A migration as TypeORM takes it: the name of the class ends in its timestamp in milliseconds. */
-export type MigrationClass = new () => MigrationInterface;
 
 export interface MigrationStatus {
   name: string;
@@ -34,10 +31,10 @@ export function migrate(ownerUrl: string, extensions: readonly MigrationClass[] 
 /** Takes the newest migration back, with the data that it made room for. Returns its name, or null when none is left. */
 export function migrateDown(ownerUrl: string, extensions: readonly MigrationClass[] = []): Promise<string | null> {
   return withMigrator(ownerUrl, extensions, async (source) => {
-    const last = (await statusOf(source)).findLast((migration) => migration.applied);
-    if (!last) return null;
+    const last = (await appliedNames(source)).at(-1);
+    if (last === undefined) return null;
     await source.undoLastMigration({ transaction: 'each' });
-    return last.name;
+    return last;
   });
 }
 
@@ -49,10 +46,15 @@ export function migrationStatus(
   return withMigrator(ownerUrl, extensions, statusOf);
 }
 
-async function statusOf(source: DataSource): Promise<MigrationStatus[]> {
+/** In the order in which they were applied. An extension's may be there before a younger step of Waybill. */
+async function appliedNames(source: DataSource): Promise<string[]> {
   const [{ exists }] = await source.query(`SELECT to_regclass('migrations.applied') IS NOT NULL AS exists`);
-  const rows: { name: string }[] = exists ? await source.query('SELECT name FROM migrations.applied') : [];
-  const applied = new Set(rows.map((row) => row.name));
+  const rows: { name: string }[] = exists ? await source.query('SELECT name FROM migrations.applied ORDER BY id') : [];
+  return rows.map((row) => row.name);
+}
+
+async function statusOf(source: DataSource): Promise<MigrationStatus[]> {
+  const applied = new Set(await appliedNames(source));
   // In the order in which they run.
   return source.migrations
     .map(({ name, constructor }) => name ?? constructor.name)
@@ -69,7 +71,7 @@ async function withMigrator<T>(
     type: 'postgres',
     url: ownerUrl,
     schema: 'migrations',
-    migrations: [...ownMigrations, ...extensions],
+    migrations: [...releasedSteps().map(({ Migration }) => Migration), ...extensions],
     migrationsTableName: 'applied',
     applicationName: 'waybill migrate',
     installExtensions: false,

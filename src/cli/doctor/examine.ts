@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { type Config, ConfigError, type DatabaseAddresses, loadConfig } from '../../config.js';
 import { migrationStatus } from '../../database/index.js';
-import { migrations } from '../../../migrations/index.js';
+import { releasedSteps } from '../../database/released-steps.js';
 import { type Catalogue, excessiveGrants, missingGrants, readCatalogue } from './catalogue.js';
 import { type ExpectedSchema, expectedSchema } from './expected-schema.js';
 import { type Finding, fault, hint, ok, unknown } from './finding.js';
@@ -134,9 +134,9 @@ async function examineMigrations(
 async function expectation(
   applied: Set<string> | null,
 ): Promise<{ schema: ExpectedSchema | null; findings: Finding[] }> {
-  const known = migrations.filter(({ name }) => applied?.has(name) ?? true);
+  const known = releasedSteps().filter(({ name }) => applied?.has(name) ?? true);
   try {
-    return { schema: await expectedSchema(known.map((Migration) => new Migration())), findings: [] };
+    return { schema: await expectedSchema(known.map(({ Migration }) => new Migration())), findings: [] };
   } catch (error) {
     const detail = `What the migrations make could not be read off them: ${error instanceof Error ? error.message : String(error)}`;
     return { schema: null, findings: [unknown('schema', detail, 'Only general rules were checked.')] };

@@ -117,8 +117,8 @@ const SABOTAGE: Sabotage[] = [
   },
   {
     what: 'a migration that is not applied',
-    statements: `DELETE FROM migrations.applied WHERE name LIKE 'Orders%'`,
-    finds: /^migrations: Not applied: Orders\d+$/,
+    statements: `DELETE FROM migrations.applied WHERE name LIKE '0001-%'`,
+    finds: /^migrations: Not applied: 0001-baseline-\d+$/,
   },
 ];
 
