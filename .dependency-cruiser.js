@@ -8,11 +8,12 @@ const MAY_IMPORT = {
   problems: ['common'],
   http: ['common', 'problems'],
   validation: ['common', 'problems'],
+  background: [],
   database: BASE,
-  idempotency: [...BASE, 'database'],
-  identity: [...BASE, 'database', 'idempotency'],
+  idempotency: [...BASE, 'background', 'database'],
+  identity: [...BASE, 'background', 'database', 'idempotency'],
   workflow: [...BASE, 'database', 'identity'],
-  audit: [...BASE, 'database', 'identity'],
+  audit: [...BASE, 'background', 'database', 'identity'],
   orders: [...BASE, 'database', 'identity', 'workflow', 'idempotency', 'audit'],
   payments: [...BASE, 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],
   shipments: [...BASE, 'database', 'identity', 'workflow', 'idempotency', 'audit', 'orders'],
@@ -33,6 +34,7 @@ const PURE = [
   'identity/api-key',
   'idempotency/(fingerprint|idempotency-key|policy|lease)',
   'payments/(provider-key|providers/(payment-provider|simulated-token|simulated-signature|stripe-money))',
+  'background/periodic-task',
   'observability/(idempotency-outcome|redaction|log-line)',
 ];
 

@@ -1,6 +1,7 @@
 import { type DynamicModule, Module, type Type } from '@nestjs/common';
 import { APP_FILTER, APP_PIPE } from '@nestjs/core';
 import { AuditLogModule } from './audit/index.js';
+import { BackgroundModule } from './background/index.js';
 import { createValidationPipe } from './validation/index.js';
 import { ProblemFilter, ProblemPagesController } from './http/index.js';
 import type { ServiceConfig } from './config.js';
@@ -32,6 +33,7 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [
+        BackgroundModule,
         IdempotencyModule.register(idempotency),
         DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize, timeouts: databaseTimeouts }),
         HealthModule.register(draining),

@@ -1,5 +1,6 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { SealerMetrics } from './audit/index.js';
+import { type PeriodicTask, PeriodicTasks } from './background/index.js';
 import { DatabaseProbe } from './database/index.js';
 import { CallRecoverer, KeySweeper } from './idempotency/index.js';
 import type { ServiceMetrics } from './observability/index.js';
@@ -24,16 +25,6 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'waybill_sweeper_swept_rows_total',
     'Expired idempotency keys removed by this process.',
     () => sweeper.figures.sweptRows,
-  );
-  metrics.counter(
-    'waybill_sweeper_rounds_total',
-    'Rounds that the sweeper of this process finished.',
-    () => sweeper.figures.rounds,
-  );
-  metrics.counter(
-    'waybill_sweeper_failed_rounds_total',
-    'Rounds of the sweeper that ended with an error.',
-    () => sweeper.figures.failedRounds,
   );
   metrics.gauge(
     'waybill_sweeper_backlog_rows',
@@ -74,10 +65,20 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'Times that the result of an abandoned call was still unknown.',
     () => recoverer.figures.postponed,
   );
-  metrics.counter(
-    'waybill_recovery_failed_rounds_total',
-    'Rounds of the recoverer that ended with an error.',
-    () => recoverer.figures.failedRounds,
+  const tasks = app.get(PeriodicTasks, { strict: false });
+  const ofTasks = (read: (task: PeriodicTask<unknown>) => number) => () =>
+    tasks.all().map((task) => ({ labels: { task: task.name }, value: read(task) }));
+  metrics.counters(
+    'waybill_background_rounds_total',
+    'Rounds of background work that this process finished.',
+    ['task'],
+    ofTasks(({ figures }) => figures.rounds),
+  );
+  metrics.counters(
+    'waybill_background_failed_rounds_total',
+    'Rounds of background work that ended with an error.',
+    ['task'],
+    ofTasks(({ figures }) => figures.failedRounds),
   );
   const steps = app.get(StepFigures, { strict: false });
   metrics.counters(

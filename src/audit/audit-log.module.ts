@@ -1,4 +1,5 @@
 import { type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { PeriodicTasks } from '../background/index.js';
 import { reach } from '../database/index.js';
 import { AuditController } from './audit.controller.js';
 import { AuditModule } from './audit.module.js';
@@ -70,9 +71,10 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
   if (keys && sealInterval !== null) {
     providers.push({
       provide: Sealer,
-      inject: [PoolCloser, LogGrowth, SealerMetrics],
-      useFactory: ({ pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
+      inject: [PeriodicTasks, PoolCloser, LogGrowth, SealerMetrics],
+      useFactory: (tasks: PeriodicTasks, { pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
         new Sealer(
+          tasks,
           { pool, keys, origin, directory, edges: new KnownEdges(), onStep: (step) => reach(`seal.${step}`) },
           sealInterval,
           growth,

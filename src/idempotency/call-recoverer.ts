@@ -1,12 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import {
-  type BeforeApplicationShutdown,
-  Inject,
-  Injectable,
-  Logger,
-  type OnApplicationBootstrap,
-} from '@nestjs/common';
+import { Inject, Injectable, Logger } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { type PeriodicTask, PeriodicTasks } from '../background/index.js';
 import { DomainError } from '../problems/index.js';
 import { type TransactionContext, TransactionRunner, SystemUsers } from '../database/index.js';
 import { CallRunner } from './call-runner.js';
@@ -21,7 +16,6 @@ export interface RecovererFigures {
   finished: number;
   /** Times that a call's result was still unknown, or could not be written. */
   postponed: number;
-  failedRounds: number;
 }
 
 /** Rounds in the time of a lease. */
@@ -34,14 +28,13 @@ const WORKERS = 4;
  * may do this on one database: each key has one worker at a time.
  */
 @Injectable()
-export class CallRecoverer implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class CallRecoverer {
   private readonly logger = new Logger(CallRecoverer.name);
-  private readonly counted: RecovererFigures = { finished: 0, postponed: 0, failedRounds: 0 };
-  private timer: NodeJS.Timeout | undefined;
-  private round: Promise<void> = Promise.resolve();
-  private stopped = false;
+  private readonly counted: RecovererFigures = { finished: 0, postponed: 0 };
+  private readonly task: PeriodicTask<number>;
 
   constructor(
+    tasks: PeriodicTasks,
     private readonly dataSource: DataSource,
     private readonly transactions: TransactionRunner,
     private readonly calls: CallStore,
@@ -49,25 +42,23 @@ export class CallRecoverer implements OnApplicationBootstrap, BeforeApplicationS
     private readonly runner: CallRunner,
     private readonly systemUsers: SystemUsers,
     @Inject(IDEMPOTENCY_POLICY) private readonly policy: IdempotencyPolicy,
-  ) {}
+  ) {
+    this.task = tasks.add(CallRecoverer.name, {
+      name: 'call-recovery',
+      failure: 'Abandoned calls were not looked for',
+      interval: (policy.leaseSeconds * 1000) / ROUNDS_PER_LEASE,
+      first: 'within-interval',
+      run: () => this.round(),
+    });
+  }
 
   get figures(): Readonly<RecovererFigures> {
     return this.counted;
   }
 
-  onApplicationBootstrap(): void {
-    this.schedule(Math.random());
-  }
-
-  async beforeApplicationShutdown(): Promise<void> {
-    await this.stop();
-  }
-
   /** No further rounds by schedule; waits for the present one. */
-  async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    await this.round;
+  stop(): Promise<void> {
+    return this.task.stop();
   }
 
   /**
@@ -75,7 +66,11 @@ export class CallRecoverer implements OnApplicationBootstrap, BeforeApplicationS
    *
    * @returns how many calls were brought to an end
    */
-  async recover(): Promise<number> {
+  recover(): Promise<number> {
+    return this.task.runNow();
+  }
+
+  private async round(): Promise<number> {
     const before = this.counted.finished;
     const tenants: { id: number }[] = await this.dataSource.query('SELECT waybill.tenant_ids() AS id');
     for (const { id } of tenants) await this.recoverTenant(id);
@@ -107,24 +102,6 @@ export class CallRecoverer implements OnApplicationBootstrap, BeforeApplicationS
       this.logger.warn(`${call.resource} is not finished after ${call.attempt} attempts: ${describe(error)}`);
     }
     return true;
-  }
-
-  private schedule(share: number): void {
-    const delay = ((this.policy.leaseSeconds * 1000) / ROUNDS_PER_LEASE) * share;
-    this.timer = setTimeout(() => {
-      this.round = this.runScheduledRound();
-    }, delay);
-    this.timer.unref();
-  }
-
-  private async runScheduledRound(): Promise<void> {
-    try {
-      await this.recover();
-    } catch (error) {
-      this.counted.failedRounds += 1;
-      this.logger.warn(`Abandoned calls were not looked for: ${describe(error)}`);
-    }
-    if (!this.stopped) this.schedule(1);
   }
 }
 

@@ -1,4 +1,5 @@
-import { type BeforeApplicationShutdown, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
+import { type PeriodicTask, PeriodicTasks } from '../../background/index.js';
 import { LogGrowth } from './log-growth.js';
 import { publishCheckpoint, sealBatch, type SealingTools } from './seal-batch.js';
 import { tenantsWithLogs } from './log-store.js';
@@ -13,43 +14,47 @@ const PUBLISH_EVERY = 1000;
  * once; a tenant's log has one writer at a time.
  */
 @Injectable()
-export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Sealer {
   private readonly logger = new Logger(Sealer.name);
-  private timer: NodeJS.Timeout | undefined;
-  private running: Promise<void> | undefined;
-  private isStopping = false;
-  /** What was said of a tenant last, so that a standing fault is logged once. */
+  private readonly task: PeriodicTask;
+  private hasPublishedAll = false;
+  /** What was said of a tenant last, so that a fault that lasts is logged once. */
   private readonly said = new Map<number, string>();
 
+  /** @param interval milliseconds between two looks at the queue */
   constructor(
+    tasks: PeriodicTasks,
     private readonly tools: SealingTools,
-    /** Milliseconds between two looks at the queue. */
-    private readonly interval: number,
+    interval: number,
     private readonly growth: LogGrowth,
     private readonly metrics: SealerMetrics,
-  ) {}
-
-  /** Beside the start: a service with many tenants is ready before it has looked at all of their logs. */
-  onApplicationBootstrap(): void {
-    this.goOn(this.publishAll());
+  ) {
+    this.task = tasks.add(Sealer.name, {
+      name: 'sealing',
+      failure: "The audit log can't be reached",
+      interval,
+      // Beside the start: a service with many tenants is ready before it has looked at all of their logs.
+      first: 'with-start',
+      run: () => this.round(),
+    });
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
-    this.isStopping = true;
-    clearTimeout(this.timer);
-    await this.running;
+  private async round(): Promise<void> {
+    if (!this.hasPublishedAll) await this.publishAll();
+    await this.sealAll();
   }
 
   /** After a crash between commit and publication the last checkpoint is still to be published. */
   private async publishAll(): Promise<void> {
     for (const tenantId of await tenantsWithLogs(this.tools.pool)) {
-      if (this.isStopping) return;
+      if (this.task.isStopping) return;
       await this.guarded(tenantId, () => publishCheckpoint(this.tools, tenantId));
     }
+    this.hasPublishedAll = true;
   }
 
   /** Seals all that is queued now. */
-  async sealAll(): Promise<void> {
+  private async sealAll(): Promise<void> {
     const backlog = await this.metrics.observe(this.tools.pool);
     for (const { tenantId } of backlog) await this.guarded(tenantId, () => this.sealTenant(tenantId));
     if (backlog.length > 0) await this.metrics.observe(this.tools.pool);
@@ -58,7 +63,7 @@ export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown
   private async sealTenant(tenantId: number): Promise<void> {
     let published = Date.now();
     let isPublished = true;
-    while (!this.isStopping) {
+    while (!this.task.isStopping) {
       const sealed = await sealBatch(this.tools, tenantId);
       if (!sealed) break;
       this.metrics.countSealed(sealed);
@@ -89,13 +94,5 @@ export class Sealer implements OnApplicationBootstrap, BeforeApplicationShutdown
         error instanceof Error ? error.stack : undefined,
       );
     }
-  }
-
-  private goOn(work: Promise<void>): void {
-    this.running = work
-      .catch((error: Error) => this.logger.warn(`The audit log can't be reached: ${error.message}`))
-      .finally(() => {
-        if (!this.isStopping) this.timer = setTimeout(() => this.goOn(this.sealAll()), this.interval);
-      });
   }
 }
