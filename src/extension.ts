@@ -2,7 +2,29 @@
  * What extensions build on: `import { … } from 'waybill/extension'`. Everything here is kept working from version to version;
  * what isn't here may change any day.
  */
-export { ApiProblems, DomainError, type ProblemCode } from './problems/index.js';
+export {
+  ApiProblems,
+  defineProblem,
+  DomainError,
+  forbidden,
+  integerMember,
+  invalidParameter,
+  malformedBody,
+  memberOf,
+  notFound,
+  optionalMember,
+  payloadTooLarge,
+  preconditionRequired,
+  type ProblemDefinition,
+  type ProblemFault,
+  roleRequired,
+  staleVersion,
+  textMember,
+  textsMember,
+  unavailable,
+  unsupportedMediaType,
+  validationFailed,
+} from './problems/index.js';
 export { entityTag, versionOfIfMatch } from './http/index.js';
 export { IsText, NoQuery, UuidParamPipe } from './validation/index.js';
 export {
@@ -21,8 +43,13 @@ export {
 export type { WaybillExtension } from './extension-loader.js';
 export { Idempotent } from './idempotency/index.js';
 export { READERS, Roles, WRITERS } from './identity/index.js';
+export { quantityExceeded } from './orders/index.js';
 export {
   AfterTransition,
+  alreadyInState,
+  guardRefused,
+  illegalTransition,
+  reasonRequired,
   type TransitionChange,
   type TransitionFollowUpProvider,
   TransitionGuard,

@@ -7,9 +7,10 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import { Type } from 'class-transformer';
 import { IsInt, IsOptional, Max, Min } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
+import { illegalTransition } from './workflow/index.js';
 
 import { createValidationPipe, IsMetadata, IsText, UuidParamPipe } from './validation/index.js';
-import { DomainError } from './problems/index.js';
+import { DomainError, forbidden } from './problems/index.js';
 import {
   installProblemHandlers,
   ProblemFilter,
@@ -52,7 +53,7 @@ class ThingsController {
   @Get('fail/:how')
   fail(@Param('how') how: string): never {
     if (how === 'domain') {
-      throw new DomainError('illegal-transition', 'No step from pending to shipped.', {
+      throw new DomainError(illegalTransition, 'No step from pending to shipped.', {
         from: 'pending',
         to: 'shipped',
         allowed: ['confirmed'],
@@ -102,7 +103,7 @@ beforeAll(async () => {
   installProblemHandlers(fastify);
   app.enableCors({ origin: ['https://shop.example'] });
   app.use('/middleware', () => {
-    throw new DomainError('forbidden', 'Not through here.');
+    throw new DomainError(forbidden, 'Not through here.');
   });
   app.useGlobalPipes(createValidationPipe());
   await app.listen(0, '127.0.0.1');

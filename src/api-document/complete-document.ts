@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { isProblemCode, PROBLEMS, problemSchema, problemSchemaName } from '../problems/index.js';
+import { problemDefinitions, problemSchema, problemSchemaName, problemsOf } from '../problems/index.js';
 import { isReference, type MediaTypes, type Operation, operationsOf, type Response } from './document-types.js';
 import { shareHeaders } from './headers.js';
 import type { OperationExamples, RecordedExamples } from './recorded-examples.js';
@@ -32,9 +32,7 @@ function withoutDtoSuffix(json: string): string {
 }
 
 function addProblemSchemas(document: OpenAPIObject): void {
-  const problems = Object.keys(PROBLEMS)
-    .filter(isProblemCode)
-    .map((code) => [problemSchemaName(code), problemSchema(code)]);
+  const problems = problemDefinitions().map((problem) => [problemSchemaName(problem), problemSchema(problem)]);
   document.components = {
     ...document.components,
     schemas: { ...document.components?.schemas, ...Object.fromEntries(problems) },
@@ -96,11 +94,9 @@ function shareResponses(document: OpenAPIObject): void {
   document.components = { ...document.components, responses: shared };
 }
 
-function nameOfResponse({ content = {} }: Response): string {
-  const codes = Object.values(content).flatMap(({ examples = {} }) => Object.keys(examples));
-  return codes
-    .filter(isProblemCode)
-    .map((code) => problemSchemaName(code).replace(/Problem$/, ''))
+function nameOfResponse(response: Response): string {
+  return problemsOf(response)
+    .map((problem) => problemSchemaName(problem).replace(/Problem$/, ''))
     .join('Or');
 }
 

@@ -1,5 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { isProblemCode, problemDefinition } from '../problems/index.js';
+import { problemsOf } from '../problems/index.js';
 import { isReference, operationsOf, type Response } from './document-types.js';
 
 type Header = Exclude<NonNullable<NonNullable<OpenAPIObject['components']>['headers']>[string], { $ref: string }>;
@@ -53,7 +53,6 @@ function addHeaders(response: Response): void {
   ) as Response['headers'];
 }
 
-function saysWhenToRetry({ content = {} }: Response): boolean {
-  const codes = Object.values(content).flatMap(({ examples = {} }) => Object.keys(examples));
-  return codes.filter(isProblemCode).some((code) => problemDefinition(code).retryAfter !== undefined);
+function saysWhenToRetry(response: Response): boolean {
+  return problemsOf(response).some(({ retryAfterSeconds }) => retryAfterSeconds !== undefined);
 }

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { Controller, Get, Header, Query, Req, Res, StreamableFile } from '@nestjs/common';
 import { ApiBearerAuth, ApiOkResponse, ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiProblems } from '../problems/index.js';
+import { ApiProblems, invalidParameter, notFound } from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
 import { type ContextualRequest, contextOf, TenantTransaction, TransactionRunner, Tx } from '../database/index.js';
 import { AUDITORS, Roles } from '../identity/index.js';
@@ -42,7 +42,7 @@ export class AuditController {
       'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time.',
   })
   @ApiOkResponse({ type: FeedDto })
-  @ApiProblems('invalid-parameter')
+  @ApiProblems(invalidParameter)
   async events(
     @Query() { after = -1, limit = DEFAULT_FEED_PAGE, wait = 0 }: FeedQuery,
     @Req() request: FastifyRequest & ContextualRequest,
@@ -67,7 +67,7 @@ export class AuditController {
   })
   @ApiProduces('text/plain')
   @ApiOkResponse({ schema: { type: 'string' } })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async latestCheckpoint(@Tx() tx: TenantTransaction, @Query() _query: NoQuery): Promise<string> {
     const checkpoint = await this.log.latestCheckpoint(tx);
     if (!checkpoint) throw new NothingSealed();
@@ -81,7 +81,7 @@ export class AuditController {
     description: 'The event is named by its log index, or by its stream and version.',
   })
   @ApiOkResponse({ type: InclusionProofDto })
-  @ApiProblems('not-found', 'invalid-parameter')
+  @ApiProblems(notFound, invalidParameter)
   inclusion(@Tx() tx: TenantTransaction, @Query() query: InclusionQuery): Promise<InclusionProofDto> {
     return this.proofs.inclusion(tx, query);
   }
@@ -92,7 +92,7 @@ export class AuditController {
     summary: 'Proof that a later checkpoint contains all of an earlier one',
   })
   @ApiOkResponse({ type: ConsistencyProofDto })
-  @ApiProblems('not-found', 'invalid-parameter')
+  @ApiProblems(notFound, invalidParameter)
   consistency(@Tx() tx: TenantTransaction, @Query() query: ConsistencyQuery): Promise<ConsistencyProofDto> {
     return this.proofs.consistency(tx, query);
   }
@@ -107,7 +107,7 @@ export class AuditController {
   })
   @ApiProduces('application/x-ndjson')
   @ApiOkResponse({ schema: { type: 'string' } })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async export(@Query() _query: NoQuery, @Req() request: ContextualRequest): Promise<StreamableFile> {
     const context = contextOf(request);
     const header = await this.transactions.run(context, 'read', (tx) => this.log.exportHeader(tx));

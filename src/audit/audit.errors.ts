@@ -1,33 +1,33 @@
-import { DomainError } from '../problems/index.js';
+import { DomainError, invalidParameter, notFound, unavailable } from '../problems/index.js';
 
-export class NothingSealed extends DomainError<'not-found'> {
+export class NothingSealed extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'Nothing of this tenant has been sealed yet.');
+    super(notFound, 'Nothing of this tenant has been sealed yet.');
   }
 }
 
-export class NotSealed extends DomainError<'not-found'> {
+export class NotSealed extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'There is no such event in the log; a new one is sealed within seconds.');
+    super(notFound, 'There is no such event in the log; a new one is sealed within seconds.');
   }
 }
 
-export class NeverVerified extends DomainError<'not-found'> {
+export class NeverVerified extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'The history of this tenant was not verified yet. POST to this address starts a verification.');
+    super(notFound, 'The history of this tenant was not verified yet. POST to this address starts a verification.');
   }
 }
 
-export class NoProof extends DomainError<'invalid-parameter'> {
+export class NoProof extends DomainError<typeof invalidParameter> {
   constructor(parameter: string, detail: string) {
-    super('invalid-parameter', detail, { errors: [{ parameter, detail }] });
+    super(invalidParameter, detail, { errors: [{ parameter, detail }] });
   }
 }
 
-export class NoVerifierHere extends DomainError<'unavailable'> {
+export class NoVerifierHere extends DomainError<typeof unavailable> {
   constructor() {
     super(
-      'unavailable',
+      unavailable,
       'This service has no access to whole histories (SEALER_DATABASE_URL). Use `waybill audit verify`.',
     );
   }

@@ -1,6 +1,6 @@
 import { Controller, Get, HttpCode, Post, Query, Req } from '@nestjs/common';
 import { ApiAcceptedResponse, ApiBearerAuth, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { ApiProblems } from '../problems/index.js';
+import { ApiProblems, notFound } from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
 import { contextOf, type ContextualRequest, TenantTransaction, Tx } from '../database/index.js';
 import { AUDITORS, Roles } from '../identity/index.js';
@@ -17,7 +17,7 @@ export class VerificationController {
   @Get()
   @ApiOperation({ operationId: 'getVerification', summary: "The last verification's result" })
   @ApiOkResponse({ type: VerificationDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   last(@Tx() tx: TenantTransaction, @Query() _query: NoQuery): Promise<VerificationDto> {
     return this.verifications.last(tx);
   }

@@ -9,7 +9,7 @@ import {
   getSchemaPath,
 } from '@nestjs/swagger';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
-import { ApiProblems, DomainError } from '../problems/index.js';
+import { ApiProblems, DomainError, unavailable } from '../problems/index.js';
 import { Public } from '../http/index.js';
 import { DatabaseProbe } from '../database/index.js';
 import { Draining } from './draining.js';
@@ -62,7 +62,7 @@ export class HealthController {
   @ApiOkResponse({ type: HealthDto })
   @ApiProblems()
   async ready(): Promise<HealthDto> {
-    if (this.draining.isDraining) throw new DomainError('unavailable', 'This process is about to end.');
+    if (this.draining.isDraining) throw new DomainError(unavailable, 'This process is about to end.');
     let reason: unknown;
     const database = this.indicators.check('database').attempt(() =>
       this.database.ping().catch((error: unknown) => {
@@ -75,7 +75,7 @@ export class HealthController {
       return { status, details };
     } catch (cause) {
       // What terminus throws says only that something is down.
-      throw new DomainError('unavailable', 'The database does not answer.', undefined, { cause: reason ?? cause });
+      throw new DomainError(unavailable, 'The database does not answer.', undefined, { cause: reason ?? cause });
     }
   }
 }

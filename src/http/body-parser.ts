@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 import { canonicalJson } from '../common/index.js';
-import { DomainError } from '../problems/index.js';
+import { DomainError, unsupportedMediaType } from '../problems/index.js';
 import { parseJsonBody } from './json-body.js';
 
 declare module 'fastify' {
@@ -53,12 +53,12 @@ const CHARSET = /;\s*charset\s*=\s*("?)([^";\s]*)\1/gi;
 function refuseForeignEncoding({ headers }: FastifyRequest): void {
   for (const [, , charset] of (headers['content-type'] ?? '').matchAll(CHARSET)) {
     if (charset?.toLowerCase() !== 'utf-8') {
-      throw new DomainError('unsupported-media-type', 'JSON is read in UTF-8 only.');
+      throw new DomainError(unsupportedMediaType, 'JSON is read in UTF-8 only.');
     }
   }
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new DomainError('unsupported-media-type', 'Send the body without a content encoding.');
+    throw new DomainError(unsupportedMediaType, 'Send the body without a content encoding.');
   }
 }
 

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { DomainError } from '../problems/index.js';
+import { DomainError, invalidParameter } from '../problems/index.js';
 
 /** The version of an entity as a strong ETag. */
 export function entityTag(version: number): string {
@@ -19,7 +19,7 @@ export function versionOfIfMatch(header: string | undefined): number | null {
   const tag = header.trim();
   if (!TAG.test(tag)) {
     const detail = 'If-Match must be the ETag of the version that you read, such as "3", or *.';
-    throw new DomainError('invalid-parameter', detail, { errors: [{ parameter: 'If-Match', detail }] });
+    throw new DomainError(invalidParameter, detail, { errors: [{ parameter: 'If-Match', detail }] });
   }
   const [, version] = /^"([1-9]\d{0,8})"$/.exec(tag) ?? [];
   return Number(version ?? 0);

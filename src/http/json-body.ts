@@ -1,4 +1,4 @@
-import { DomainError, type ProblemFault } from '../problems/index.js';
+import { DomainError, malformedBody, type ProblemFault } from '../problems/index.js';
 import { toJsonPointer } from '../common/index.js';
 
 export const MAX_JSON_DEPTH = 32;
@@ -26,12 +26,12 @@ function decodeUtf8(bytes: Uint8Array): string {
   try {
     return UTF8.decode(bytes);
   } catch (error) {
-    throw malformedBody({ detail: 'The body is not valid UTF-8.' }, error);
+    throw malformed({ detail: 'The body is not valid UTF-8.' }, error);
   }
 }
 
-function malformedBody(fault: ProblemFault, cause?: unknown): DomainError<'malformed-body'> {
-  return new DomainError('malformed-body', fault.detail, { errors: [fault] }, { cause });
+function malformed(fault: ProblemFault, cause?: unknown): DomainError<typeof malformedBody> {
+  return new DomainError(malformedBody, fault.detail, { errors: [fault] }, { cause });
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -216,7 +216,7 @@ class JsonScanner {
   private fail(detail: string, at = this.at): never {
     const before = this.text.slice(0, at);
     const lineStart = before.lastIndexOf('\n') + 1;
-    throw malformedBody({
+    throw malformed({
       pointer: toJsonPointer(this.path),
       detail,
       line: before.split('\n').length,

@@ -3,7 +3,8 @@ import { ApiExcludeController } from '@nestjs/swagger';
 
 import {
   DomainError,
-  isProblemCode,
+  notFound,
+  problemOfCode,
   PROBLEM_PAGE_CSP,
   renderProblemIndex,
   renderProblemPage,
@@ -28,7 +29,8 @@ export class ProblemPagesController {
   @Header('content-security-policy', PROBLEM_PAGE_CSP)
   @Header('cache-control', 'public, max-age=3600')
   page(@Param('code') code: string): string {
-    if (!isProblemCode(code)) throw new DomainError('not-found', 'There is no such problem.');
-    return renderProblemPage(code);
+    const problem = problemOfCode(code);
+    if (!problem) throw new DomainError(notFound, 'There is no such problem.');
+    return renderProblemPage(problem);
   }
 }

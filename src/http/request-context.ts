@@ -1,13 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ProblemCode } from '../problems/index.js';
 import type { TraceContext } from './trace-context.js';
 
 /** What is known of the request that the running code works for. Logs, metrics and outgoing calls read it. */
 export interface RequestContext {
   readonly requestId: string;
   readonly trace: TraceContext;
-  /** The problem that the request was answered with. */
-  problem?: ProblemCode;
+  /** The code of the problem that the request was answered with. */
+  problem?: string;
 }
 
 const requests = new AsyncLocalStorage<RequestContext>();
@@ -23,7 +22,7 @@ export function currentRequest(): RequestContext | undefined {
 }
 
 /** Notes what the request is answered with when it fails. */
-export function noteProblem(code: ProblemCode): void {
+export function noteProblem(code: string): void {
   const request = currentRequest();
   if (request) request.problem = code;
 }

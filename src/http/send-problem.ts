@@ -4,7 +4,7 @@ import { Logger } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { allowedMethods } from './allowed-methods.js';
-import { DomainError, problemBytes, toDomainError, toProblem } from '../problems/index.js';
+import { DomainError, methodNotAllowed, problemBytes, toDomainError, toProblem } from '../problems/index.js';
 import { noteProblem } from './request-context.js';
 import { requestIdOf } from './request-id.js';
 
@@ -68,7 +68,7 @@ function withAllowedMethods(error: unknown, request: FastifyRequest, path: strin
   if (!request.is404 || toDomainError(error).code !== 'not-found') return error;
   const allowed = allowedMethods(request.server, path);
   if (allowed.length === 0 || allowed.includes(request.method)) return error;
-  return new DomainError('method-not-allowed', `This address knows ${allowed.join(', ')}.`, undefined, {
+  return new DomainError(methodNotAllowed, `This address knows ${allowed.join(', ')}.`, undefined, {
     headers: { allow: allowed.join(', ') },
   });
 }

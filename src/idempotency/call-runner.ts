@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { DomainError, isKeptUnderKey, type ProblemContext, toProblem } from '../problems/index.js';
+import { DomainError, isKeptUnderKey, type ProblemContext, toProblem, unavailable } from '../problems/index.js';
 import { postgresError, reach, TransactionRunner, type TransactionContext } from '../database/index.js';
 import { CallStore } from './call-store.js';
 import type { ResumedWork, Settlement } from './external-work.js';
@@ -72,7 +72,7 @@ export class CallRunner {
       await this.transactions.run(context, 'write', (tx) => this.calls.putBack(tx, key, lease, wait));
       const detail =
         'The other system has not said yet what became of this. Send the same request with the same key again.';
-      throw new DomainError('unavailable', detail, undefined, { retryAfterSeconds: wait, cause });
+      throw new DomainError(unavailable, detail, undefined, { retryAfterSeconds: wait, cause });
     }
   }
 }

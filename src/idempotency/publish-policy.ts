@@ -1,6 +1,13 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
-import { documentProblems, type ProblemCode } from '../problems/index.js';
-import { IDEMPOTENCY_PAGE } from './idempotency.errors.js';
+import { documentProblems, type ProblemDefinition } from '../problems/index.js';
+import {
+  answerErased,
+  IDEMPOTENCY_PAGE,
+  idempotencyKeyInFlight,
+  idempotencyKeyInvalid,
+  idempotencyKeyMissing,
+  idempotencyKeyReused,
+} from './idempotency.errors.js';
 import { KEY_HEADER, requiresKey } from './idempotent-options.js';
 import { describeTtl, type IdempotencyPolicy } from './policy.js';
 
@@ -37,13 +44,13 @@ export function publishIdempotencyPolicy(document: OpenAPIObject, { ttlSeconds }
   Object.assign(document, { 'x-idempotency': { ttlSeconds, documentation: IDEMPOTENCY_PAGE } });
 }
 
-function problemsOf(required: boolean): ProblemCode[] {
+function problemsOf(required: boolean): ProblemDefinition[] {
   return [
-    ...(required ? (['idempotency-key-missing'] as const) : []),
-    'idempotency-key-invalid',
-    'idempotency-key-in-flight',
-    'idempotency-key-reused',
-    'answer-erased',
+    ...(required ? [idempotencyKeyMissing] : []),
+    idempotencyKeyInvalid,
+    idempotencyKeyInFlight,
+    idempotencyKeyReused,
+    answerErased,
   ];
 }
 

@@ -9,7 +9,18 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiProblems } from '../problems/index.js';
+import { wouldLockOut } from './identity.errors.js';
+import {
+  ApiProblems,
+  forbidden,
+  invalidCursor,
+  invalidParameter,
+  malformedBody,
+  notFound,
+  payloadTooLarge,
+  unsupportedMediaType,
+  validationFailed,
+} from '../problems/index.js';
 import { NoQuery, UuidParamPipe } from '../validation/index.js';
 import { setLinks } from '../http/index.js';
 import { InTransaction, TenantTransaction, Tx } from '../database/index.js';
@@ -32,7 +43,7 @@ export class ApiKeysController {
   @Get()
   @ApiOperation({ operationId: 'listApiKeys', summary: 'The API keys of the tenant, newest first' })
   @ApiOkResponse({ type: ApiKeyListDto, headers: { Link: { schema: { type: 'string' } } } })
-  @ApiProblems('invalid-parameter', 'invalid-cursor')
+  @ApiProblems(invalidParameter, invalidCursor)
   async page(
     @Tx() tx: TenantTransaction,
     @Query() query: ListApiKeysQuery,
@@ -55,7 +66,7 @@ export class ApiKeysController {
       'Revoke one whose answer was lost.',
   })
   @ApiCreatedResponse({ type: NewApiKeyDto, headers: { Location: { schema: { type: 'string' } } } })
-  @ApiProblems('malformed-body', 'validation-failed', 'payload-too-large', 'unsupported-media-type', 'forbidden')
+  @ApiProblems(malformedBody, validationFailed, payloadTooLarge, unsupportedMediaType, forbidden)
   async create(
     @Tx() tx: TenantTransaction,
     @Query() _query: NoQuery,
@@ -71,7 +82,7 @@ export class ApiKeysController {
   @ApiOperation({ operationId: 'getApiKey', summary: 'One API key' })
   @ApiParam(KEY_ID)
   @ApiOkResponse({ type: ApiKeyDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -90,7 +101,7 @@ export class ApiKeysController {
   })
   @ApiParam(KEY_ID)
   @ApiNoContentResponse({ description: 'It is revoked, now or before.' })
-  @ApiProblems('not-found', 'would-lock-out')
+  @ApiProblems(notFound, wouldLockOut)
   async revoke(
     @Tx() tx: TenantTransaction,
     @Caller() caller: Credential,

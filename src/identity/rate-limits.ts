@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { DomainError } from '../problems/index.js';
+import { DomainError, rateLimited } from '../problems/index.js';
 import { type Quota, RateLimiter, type RateState } from './rate-limiter.js';
 
 /** Quotas by what they count; null counts nothing. */
@@ -12,9 +12,9 @@ export interface RateLimitSettings {
   failures: Quota | null;
 }
 
-export class RateLimited extends DomainError<'rate-limited'> {
+export class RateLimited extends DomainError<typeof rateLimited> {
   constructor(detail: string, policy: LimitPolicy, state: RateState) {
-    super('rate-limited', detail, {}, { retryAfterSeconds: state.retryAfterSeconds, headers: policy.headers(state) });
+    super(rateLimited, detail, {}, { retryAfterSeconds: state.retryAfterSeconds, headers: policy.headers(state) });
   }
 }
 

@@ -9,7 +9,18 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiProblems } from '../problems/index.js';
+import { subjectTaken, wouldLockOut } from './identity.errors.js';
+import {
+  ApiProblems,
+  forbidden,
+  invalidCursor,
+  invalidParameter,
+  malformedBody,
+  notFound,
+  payloadTooLarge,
+  unsupportedMediaType,
+  validationFailed,
+} from '../problems/index.js';
 import { NoQuery, PageQuery, UuidParamPipe } from '../validation/index.js';
 import { setLinks } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
@@ -21,13 +32,7 @@ import { Roles } from './roles.decorator.js';
 import { UsersService } from './users.service.js';
 
 const USER_ID = { name: 'id', format: 'uuid' };
-const BODY_PROBLEMS = [
-  'malformed-body',
-  'validation-failed',
-  'payload-too-large',
-  'unsupported-media-type',
-  'forbidden',
-] as const;
+const BODY_PROBLEMS = [malformedBody, validationFailed, payloadTooLarge, unsupportedMediaType, forbidden];
 
 @ApiTags('users')
 @ApiBearerAuth()
@@ -39,7 +44,7 @@ export class UsersController {
   @Get()
   @ApiOperation({ operationId: 'listUsers', summary: 'The users of the tenant, newest first' })
   @ApiOkResponse({ type: UserListDto, headers: { Link: { schema: { type: 'string' } } } })
-  @ApiProblems('invalid-parameter', 'invalid-cursor')
+  @ApiProblems(invalidParameter, invalidCursor)
   async page(
     @Tx() tx: TenantTransaction,
     @Query() query: PageQuery,
@@ -55,7 +60,7 @@ export class UsersController {
   @Idempotent({ resource: 'user' })
   @ApiOperation({ operationId: 'createUser', summary: 'Make a user' })
   @ApiCreatedResponse({ type: UserDto, headers: { Location: { schema: { type: 'string' } } } })
-  @ApiProblems(...BODY_PROBLEMS, 'subject-taken')
+  @ApiProblems(...BODY_PROBLEMS, subjectTaken)
   async create(
     @Tx() tx: TenantTransaction,
     @Query() _query: NoQuery,
@@ -71,7 +76,7 @@ export class UsersController {
   @ApiOperation({ operationId: 'getUser', summary: 'One user' })
   @ApiParam(USER_ID)
   @ApiOkResponse({ type: UserDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -90,7 +95,7 @@ export class UsersController {
   @ApiParam(USER_ID)
   @ApiConsumes('application/merge-patch+json', 'application/json')
   @ApiOkResponse({ type: UserDto })
-  @ApiProblems(...BODY_PROBLEMS, 'not-found', 'would-lock-out')
+  @ApiProblems(...BODY_PROBLEMS, notFound, wouldLockOut)
   async patch(
     @Tx() tx: TenantTransaction,
     @Caller() caller: Credential,

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ProblemCode } from '../problems/index.js';
 import { idempotencyOutcome, type IdempotencyOutcome } from './idempotency-outcome.js';
 
 describe('the idempotency outcome of a request', () => {
-  it.each<[IdempotencyOutcome | undefined, boolean, boolean, number, ProblemCode | undefined]>([
+  it.each<[IdempotencyOutcome | undefined, boolean, boolean, number, string | undefined]>([
     ['executed', true, false, 201, undefined],
     ['replayed', true, true, 201, undefined],
     ['replayed', true, true, 409, undefined],

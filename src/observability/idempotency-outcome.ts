@@ -1,5 +1,3 @@
-import type { ProblemCode } from '../problems/index.js';
-
 /**
  * What became of a request with an idempotency key.
  *
@@ -24,20 +22,21 @@ export const IDEMPOTENCY_OUTCOMES: readonly IdempotencyOutcome[] = [
   'released',
 ];
 
-const BY_PROBLEM: Partial<Record<ProblemCode, IdempotencyOutcome>> = {
-  'idempotency-key-in-flight': 'in-flight',
-  'idempotency-key-reused': 'reused',
-  'idempotency-key-invalid': 'invalid',
-  'idempotency-key-missing': 'missing',
-  'answer-erased': 'erased',
-};
+/** By the code of the problem. */
+const BY_PROBLEM: ReadonlyMap<string, IdempotencyOutcome> = new Map([
+  ['idempotency-key-in-flight', 'in-flight'],
+  ['idempotency-key-reused', 'reused'],
+  ['idempotency-key-invalid', 'invalid'],
+  ['idempotency-key-missing', 'missing'],
+  ['answer-erased', 'erased'],
+]);
 
 export interface AnsweredRequest {
   hasKey: boolean;
   replayed: boolean;
   status: number;
-  /** The problem that the error filter answered with. A refusal that a key keeps is answered without the filter. */
-  problem: ProblemCode | undefined;
+  /** Code of the problem that the error filter answered with. A refusal that a key keeps is answered without the filter. */
+  problem: string | undefined;
 }
 
 /** Read off the answer, so that the idempotency module needn't know who counts. Undefined for a request without a key. */
@@ -47,7 +46,7 @@ export function idempotencyOutcome({
   status,
   problem,
 }: AnsweredRequest): IdempotencyOutcome | undefined {
-  const byProblem = problem && BY_PROBLEM[problem];
+  const byProblem = problem && BY_PROBLEM.get(problem);
   if (byProblem) return byProblem;
   if (!hasKey) return undefined;
   if (replayed) return 'replayed';

@@ -1,6 +1,6 @@
 import { Controller, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { ApiBearerAuth, ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
-import { ApiProblems } from '../problems/index.js';
+import { ApiProblems, notFound } from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { Idempotent } from '../idempotency/index.js';
@@ -36,7 +36,7 @@ export class CustomersController {
   })
   @ApiParam({ name: 'ref', example: 'c-42' })
   @ApiOkResponse({ type: ErasureDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   erase(@Tx() tx: TenantTransaction, @Param('ref') ref: string, @Query() _query: NoQuery): Promise<ErasureDto> {
     return this.erasures.erase(tx, ref);
   }

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { DomainError } from '../problems/index.js';
+import { DomainError, notFound } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { OrdersRepository } from './orders.repository.js';
 
@@ -24,7 +24,7 @@ export class ErasureService {
 
   async erase(tx: TenantTransaction, customerRef: string): Promise<Erasure> {
     const { known, erased, remaining } = await this.orders.eraseCustomer(tx, customerRef, ERASED_AT_ONCE);
-    if (!known) throw new DomainError('not-found', 'No order has this customer.');
+    if (!known) throw new DomainError(notFound, 'No order has this customer.');
     return { customerRef, orders: erased, complete: !remaining };
   }
 }

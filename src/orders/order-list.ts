@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type Cursor, decodeCursor, encodeCursor, filterHash, parseTimestamp } from '../common/index.js';
 import { DEFAULT_PAGE } from '../validation/index.js';
-import { DomainError } from '../problems/index.js';
+import { DomainError, invalidParameter } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
 import type { ListOrdersQuery } from './dto/order-query.dto.js';
@@ -59,7 +59,7 @@ export class OrderList {
     const unknown = status?.find((state) => !this.workflow.isOccupiable(ORDER_MACHINE, state));
     if (unknown !== undefined) {
       const detail = `There is no state ${unknown}. GET /v1/workflows/order lists them.`;
-      throw new DomainError('invalid-parameter', detail, { errors: [{ parameter: 'status', detail }] });
+      throw new DomainError(invalidParameter, detail, { errors: [{ parameter: 'status', detail }] });
     }
     const filter: OrderFilter = {
       status,

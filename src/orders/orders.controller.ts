@@ -13,8 +13,20 @@ import {
   PartialType,
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { alreadyInState, guardRefused, illegalTransition, reasonRequired } from '../workflow/index.js';
 import { EventDto, EventListDto } from '../audit/index.js';
-import { ApiProblems } from '../problems/index.js';
+import {
+  ApiProblems,
+  invalidCursor,
+  invalidParameter,
+  malformedBody,
+  notFound,
+  payloadTooLarge,
+  preconditionRequired,
+  staleVersion,
+  unsupportedMediaType,
+  validationFailed,
+} from '../problems/index.js';
 import { DEFAULT_PAGE, NoQuery, PageQuery, UuidParamPipe } from '../validation/index.js';
 import { entityTag, setLinks, versionOfIfMatch } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
@@ -34,7 +46,13 @@ import {
 import { ListOrdersQuery, ReadOrderQuery } from './dto/order-query.dto.js';
 import type { OrderDetails, OrderDocument } from './order.entity.js';
 import { OrderList } from './order-list.js';
-import { PreconditionRequired } from './orders.errors.js';
+import {
+  externalRefTaken,
+  notEditable,
+  paymentInProgress,
+  PreconditionRequired,
+  totalMismatch,
+} from './orders.errors.js';
 import { momentOf, OrdersService } from './orders.service.js';
 
 class OrderPatchBody extends PartialType(EditableOrderBody) {}
@@ -58,14 +76,7 @@ export class OrdersController {
   @Roles(...WRITERS)
   @ApiOperation({ operationId: 'placeOrder', summary: 'Place an order' })
   @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
-  @ApiProblems(
-    'malformed-body',
-    'validation-failed',
-    'total-mismatch',
-    'external-ref-taken',
-    'payload-too-large',
-    'unsupported-media-type',
-  )
+  @ApiProblems(malformedBody, validationFailed, totalMismatch, externalRefTaken, payloadTooLarge, unsupportedMediaType)
   async place(
     @Tx() tx: TenantTransaction,
     @Query() _query: NoQuery,
@@ -79,7 +90,7 @@ export class OrdersController {
   @Roles(...READERS)
   @ApiOperation({ operationId: 'listOrders', summary: 'List orders' })
   @ApiOkResponse({ type: OrderListDto, headers: LINK })
-  @ApiProblems('invalid-parameter', 'invalid-cursor')
+  @ApiProblems(invalidParameter, invalidCursor)
   async page(
     @Tx() tx: TenantTransaction,
     @Query() query: ListOrdersQuery,
@@ -98,7 +109,7 @@ export class OrdersController {
   @ApiHeader({ name: 'If-None-Match', required: false, description: 'An ETag; 304 when it is still the version.' })
   @ApiOkResponse({ type: OrderDto, headers: ETAG })
   @ApiResponse({ status: 304, description: 'The version is the one that If-None-Match names.' })
-  @ApiProblems('not-found', 'invalid-parameter')
+  @ApiProblems(notFound, invalidParameter)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -125,16 +136,16 @@ export class OrdersController {
   @ApiBody({ type: OrderPatchBody })
   @ApiOkResponse({ type: OrderDto, headers: ETAG })
   @ApiProblems(
-    'malformed-body',
-    'invalid-parameter',
-    'not-found',
-    'validation-failed',
-    'not-editable',
-    'payment-in-progress',
-    'stale-version',
-    'precondition-required',
-    'payload-too-large',
-    'unsupported-media-type',
+    malformedBody,
+    invalidParameter,
+    notFound,
+    validationFailed,
+    notEditable,
+    paymentInProgress,
+    staleVersion,
+    preconditionRequired,
+    payloadTooLarge,
+    unsupportedMediaType,
   )
   async patch(
     @Tx() tx: TenantTransaction,
@@ -158,7 +169,7 @@ export class OrdersController {
   })
   @ApiParam(ORDER_ID)
   @ApiOkResponse({ type: PossibleTransitionsDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async transitions(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -179,18 +190,18 @@ export class OrdersController {
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that the decision was made on.' })
   @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
   @ApiProblems(
-    'malformed-body',
-    'invalid-parameter',
-    'not-found',
-    'validation-failed',
-    'reason-required',
-    'illegal-transition',
-    'already-in-state',
-    'guard-refused',
-    'payment-in-progress',
-    'stale-version',
-    'payload-too-large',
-    'unsupported-media-type',
+    malformedBody,
+    invalidParameter,
+    notFound,
+    validationFailed,
+    reasonRequired,
+    illegalTransition,
+    alreadyInState,
+    guardRefused,
+    paymentInProgress,
+    staleVersion,
+    payloadTooLarge,
+    unsupportedMediaType,
   )
   async transition(
     @Tx() tx: TenantTransaction,
@@ -208,7 +219,7 @@ export class OrdersController {
   @ApiOperation({ operationId: 'listOrderHistory', summary: 'Who moved it from where to where, when and why' })
   @ApiParam(ORDER_ID)
   @ApiOkResponse({ type: StatusHistoryDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async history(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -223,7 +234,7 @@ export class OrdersController {
   @ApiOperation({ operationId: 'listOrderVersions', summary: 'Every version with its changes, oldest first' })
   @ApiParam(ORDER_ID)
   @ApiOkResponse({ type: OrderVersionListDto, headers: LINK })
-  @ApiProblems('not-found', 'invalid-parameter', 'invalid-cursor')
+  @ApiProblems(notFound, invalidParameter, invalidCursor)
   async versions(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -241,7 +252,7 @@ export class OrdersController {
   @ApiOperation({ operationId: 'listOrderEvents', summary: 'The audit events, with their hashes, oldest first' })
   @ApiParam(ORDER_ID)
   @ApiOkResponse({ type: EventListDto, headers: LINK })
-  @ApiProblems('not-found', 'invalid-parameter', 'invalid-cursor')
+  @ApiProblems(notFound, invalidParameter, invalidCursor)
   async eventList(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,

@@ -1,70 +1,146 @@
-import { DomainError, type ProblemFault } from '../problems/index.js';
+import {
+  defineProblem,
+  DomainError,
+  integerMember,
+  notFound,
+  preconditionRequired,
+  type ProblemFault,
+  staleVersion,
+  textMember,
+  textsMember,
+  validationFailed,
+} from '../problems/index.js';
 import { CollisionError, postgresError, refusalDetail, violates } from '../database/index.js';
-import { ReasonRequired, TransitionRoleRequired } from '../workflow/index.js';
+import { alreadyInState, illegalTransition, ReasonRequired, TransitionRoleRequired } from '../workflow/index.js';
 
-export class OrderNotFound extends DomainError<'not-found'> {
+export const notEditable = defineProblem({
+  code: 'not-editable',
+  status: 409,
+  texts: {
+    title: 'Not editable in this state',
+    explanation:
+      'The change touches fields that can no longer change in the state that the order is in. Lines and shipping are fixed once an order is confirmed, contacts once it is shipped; metadata can always change.',
+    whatToDo:
+      'Leave out the fields that the problem lists. To change them all the same, cancel the order and place another.',
+  },
+  kept: true,
+  members: { state: textMember(), fields: textsMember() },
+  example: { state: 'confirmed', fields: ['lines'] },
+});
+
+export const externalRefTaken = defineProblem({
+  code: 'external-ref-taken',
+  status: 409,
+  texts: {
+    title: 'External reference taken',
+    explanation: 'An order of this channel already has this external reference. Nothing was created.',
+    whatToDo: 'Look at the order in orderId: it is most likely the one you meant to create.',
+  },
+  kept: true,
+  members: { orderId: textMember({ format: 'uuid' }) },
+  example: { orderId: '0198a4f2-7c1e-7cc3-9b60-2f7f6f0a9d11' },
+});
+
+export const quantityExceeded = defineProblem({
+  code: 'quantity-exceeded',
+  status: 409,
+  texts: {
+    title: 'Quantity exceeded',
+    explanation: 'More units were asked for than the order has left. Nothing was changed.',
+    whatToDo: 'Read the order for what is left and ask for no more than that.',
+  },
+  kept: true,
+});
+
+export const paymentInProgress = defineProblem({
+  code: 'payment-in-progress',
+  status: 409,
+  texts: {
+    title: 'Payment in progress',
+    explanation: 'The order has a live payment, which stands in the way of this step.',
+    whatToDo: 'Void or finish the payment first, then try again; the same idempotency key still works.',
+  },
+});
+
+export const totalMismatch = defineProblem({
+  code: 'total-mismatch',
+  status: 422,
+  texts: {
+    title: 'Total mismatch',
+    explanation:
+      'The total that the caller expects differs from the total of the lines. The order was refused, so that nobody is charged another amount than was shown.',
+    whatToDo: 'Compare expected with actual; tax is rounded half up to a minor unit for each line.',
+  },
+  members: {
+    expected: integerMember({ description: 'Minor units, as the request said.' }),
+    actual: integerMember({ description: 'Minor units, as the service computed.' }),
+  },
+  example: { expected: 3581, actual: 3582 },
+});
+
+export class OrderNotFound extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'There is no such order.');
+    super(notFound, 'There is no such order.');
   }
 }
 
-export class VersionNotFound extends DomainError<'not-found'> {
+export class VersionNotFound extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'The order had no such version.');
+    super(notFound, 'The order had no such version.');
   }
 }
 
-export class IllegalTransition extends DomainError<'illegal-transition'> {
+export class IllegalTransition extends DomainError<typeof illegalTransition> {
   constructor(members: { from: string; to: string; allowed: string[] }) {
     const ways =
       members.allowed.length > 0 ? `it can go to ${members.allowed.join(' or ')}` : 'nothing leads out of there';
-    super('illegal-transition', `The order is ${members.from} and cannot become ${members.to}: ${ways}.`, members);
+    super(illegalTransition, `The order is ${members.from} and cannot become ${members.to}: ${ways}.`, members);
   }
 }
 
-export class AlreadyInState extends DomainError<'already-in-state'> {
+export class AlreadyInState extends DomainError<typeof alreadyInState> {
   constructor(state: string) {
-    super('already-in-state', `The order is already ${state}.`, { state });
+    super(alreadyInState, `The order is already ${state}.`, { state });
   }
 }
 
-export class StaleVersion extends DomainError<'stale-version'> {
+export class StaleVersion extends DomainError<typeof staleVersion> {
   constructor(current: number) {
-    super('stale-version', `The order is at version ${current} by now. Read it again and decide anew.`, { current });
+    super(staleVersion, `The order is at version ${current} by now. Read it again and decide anew.`, { current });
   }
 }
 
-export class PreconditionRequired extends DomainError<'precondition-required'> {
+export class PreconditionRequired extends DomainError<typeof preconditionRequired> {
   constructor() {
-    super('precondition-required', 'Send the ETag of the version that you read as If-Match.', {});
+    super(preconditionRequired, 'Send the ETag of the version that you read as If-Match.', {});
   }
 }
 
-export class NotEditable extends DomainError<'not-editable'> {
+export class NotEditable extends DomainError<typeof notEditable> {
   constructor(state: string, fields: readonly string[]) {
-    super('not-editable', `Once an order is ${state}, ${fields.join(', ')} cannot change.`, { state, fields });
+    super(notEditable, `Once an order is ${state}, ${fields.join(', ')} cannot change.`, { state, fields });
   }
 }
 
-export class ExternalRefTaken extends DomainError<'external-ref-taken'> {
+export class ExternalRefTaken extends DomainError<typeof externalRefTaken> {
   constructor(orderId: string) {
-    super('external-ref-taken', 'The channel has an order with this externalRef already.', { orderId });
+    super(externalRefTaken, 'The channel has an order with this externalRef already.', { orderId });
   }
 }
 
-export class TotalMismatch extends DomainError<'total-mismatch'> {
+export class TotalMismatch extends DomainError<typeof totalMismatch> {
   constructor(expected: number, actual: number) {
-    super('total-mismatch', `The total is ${actual} minor units, not ${expected}. Nothing was stored.`, {
+    super(totalMismatch, `The total is ${actual} minor units, not ${expected}. Nothing was stored.`, {
       expected,
       actual,
     });
   }
 }
 
-export class OrderPaymentInProgress extends DomainError<'payment-in-progress'> {
+export class OrderPaymentInProgress extends DomainError<typeof paymentInProgress> {
   constructor({ paymentId, status }: { paymentId: string; status: string }) {
     const payment = `/v1/payments/${paymentId}`;
-    super('payment-in-progress', `The order has a live payment, which is ${status}. ${wayOut(payment, status)}`);
+    super(paymentInProgress, `The order has a live payment, which is ${status}. ${wayOut(payment, status)}`);
   }
 }
 
@@ -81,9 +157,9 @@ function wayOut(payment: string, status: string): string {
   }
 }
 
-export class InvalidOrder extends DomainError<'validation-failed'> {
+export class InvalidOrder extends DomainError<typeof validationFailed> {
   constructor(errors: ProblemFault[]) {
-    super('validation-failed', `The body has ${errors.length === 1 ? 'one fault' : `${errors.length} faults`}.`, {
+    super(validationFailed, `The body has ${errors.length === 1 ? 'one fault' : `${errors.length} faults`}.`, {
       errors,
     });
   }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type EventBody, EventReader, type StreamEvent } from '../audit/index.js';
 import { createValidationPipe, findMetadataFault } from '../validation/index.js';
-import { DomainError } from '../problems/index.js';
+import { DomainError, invalidParameter } from '../problems/index.js';
 import { findLineFault, orderTotals, type OrderTotals } from './order-totals.js';
 import { mergePatch, toJsonPointer } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
@@ -237,7 +237,7 @@ function withoutNothing(contacts: Record<ContactField, Contact | undefined>): Co
 export function momentOf(version: number | undefined, asOf: string | undefined): Moment {
   if (version !== undefined && asOf !== undefined) {
     const detail = 'Give either version or asOf, not both.';
-    throw new DomainError('invalid-parameter', detail, { errors: [{ parameter: 'asOf', detail }] });
+    throw new DomainError(invalidParameter, detail, { errors: [{ parameter: 'asOf', detail }] });
   }
   return { version, asOf };
 }

@@ -10,7 +10,17 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { ApiProblems } from '../problems/index.js';
+import { guardRefused, illegalTransition } from '../workflow/index.js';
+import { paymentInProgress } from '../orders/index.js';
+import { paymentDeclined, refundExceedsCaptured } from './payments.errors.js';
+import {
+  ApiProblems,
+  malformedBody,
+  notFound,
+  payloadTooLarge,
+  unsupportedMediaType,
+  validationFailed,
+} from '../problems/index.js';
 import { entityTag } from '../http/index.js';
 import { NoQuery, UuidParamPipe } from '../validation/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
@@ -47,14 +57,14 @@ export class PaymentsController {
   @ApiParam({ name: 'id', format: 'uuid', description: 'The order.' })
   @ApiCreatedResponse({ type: PaymentDto, headers: { ...ETAG, ...LOCATION } })
   @ApiProblems(
-    'malformed-body',
-    'payment-declined',
-    'not-found',
-    'payment-in-progress',
-    'guard-refused',
-    'validation-failed',
-    'payload-too-large',
-    'unsupported-media-type',
+    malformedBody,
+    paymentDeclined,
+    notFound,
+    paymentInProgress,
+    guardRefused,
+    validationFailed,
+    payloadTooLarge,
+    unsupportedMediaType,
   )
   authorize(
     @Param('id', UuidParamPipe) orderId: string,
@@ -71,7 +81,7 @@ export class PaymentsController {
   @ApiHeader({ name: 'If-None-Match', required: false, description: 'An ETag; 304 when it is still the version.' })
   @ApiOkResponse({ type: PaymentDto, headers: ETAG })
   @ApiResponse({ status: 304, description: 'The version is the one that If-None-Match names.' })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -94,14 +104,14 @@ export class PaymentsController {
   @ApiParam(PAYMENT_ID)
   @ApiCreatedResponse({ type: PaymentDto, headers: { ...ETAG, ...LOCATION } })
   @ApiProblems(
-    'malformed-body',
-    'payment-declined',
-    'not-found',
-    'payment-in-progress',
-    'illegal-transition',
-    'validation-failed',
-    'payload-too-large',
-    'unsupported-media-type',
+    malformedBody,
+    paymentDeclined,
+    notFound,
+    paymentInProgress,
+    illegalTransition,
+    validationFailed,
+    payloadTooLarge,
+    unsupportedMediaType,
   )
   capture(@Param('id', UuidParamPipe) id: string, @Query() _query: NoQuery, @Body() body: CaptureBody): ExternalWork {
     return this.payments.capture(id, body);
@@ -117,7 +127,7 @@ export class PaymentsController {
   })
   @ApiParam(PAYMENT_ID)
   @ApiCreatedResponse({ type: PaymentDto, headers: { ...ETAG, ...LOCATION } })
-  @ApiProblems('payment-declined', 'not-found', 'payment-in-progress', 'illegal-transition')
+  @ApiProblems(paymentDeclined, notFound, paymentInProgress, illegalTransition)
   void(@Param('id', UuidParamPipe) id: string, @Query() _query: NoQuery): ExternalWork {
     return this.payments.void(id);
   }
@@ -133,15 +143,15 @@ export class PaymentsController {
   @ApiParam(PAYMENT_ID)
   @ApiCreatedResponse({ type: RefundDto, headers: LOCATION })
   @ApiProblems(
-    'malformed-body',
-    'payment-declined',
-    'not-found',
-    'payment-in-progress',
-    'illegal-transition',
-    'refund-exceeds-captured',
-    'validation-failed',
-    'payload-too-large',
-    'unsupported-media-type',
+    malformedBody,
+    paymentDeclined,
+    notFound,
+    paymentInProgress,
+    illegalTransition,
+    refundExceedsCaptured,
+    validationFailed,
+    payloadTooLarge,
+    unsupportedMediaType,
   )
   refund(@Param('id', UuidParamPipe) id: string, @Query() _query: NoQuery, @Body() body: RefundBody): ExternalWork {
     return this.payments.refund(id, body);

@@ -1,74 +1,107 @@
-import { DomainError } from '../problems/index.js';
+import { idempotencyKeyReused } from '../idempotency/index.js';
+import { paymentInProgress } from '../orders/index.js';
+import {
+  defineProblem,
+  DomainError,
+  invalidParameter,
+  notFound,
+  textMember,
+  validationFailed,
+} from '../problems/index.js';
 import { CollisionError, postgresError, refusalDetail, violates } from '../database/index.js';
-import { TransitionRoleRequired } from '../workflow/index.js';
+import { guardRefused, illegalTransition, TransitionRoleRequired } from '../workflow/index.js';
 
-export class PaymentNotFound extends DomainError<'not-found'> {
+export const paymentDeclined = defineProblem({
+  code: 'payment-declined',
+  status: 402,
+  texts: {
+    title: 'Payment declined',
+    explanation: 'The payment provider declined the payment. The decline is final for this attempt.',
+    whatToDo: 'Ask the customer for another means of payment and start a new attempt with a new idempotency key.',
+  },
+  kept: true,
+  members: { declineCode: textMember() },
+  example: { declineCode: 'insufficient_funds' },
+});
+
+export const refundExceedsCaptured = defineProblem({
+  code: 'refund-exceeds-captured',
+  status: 409,
+  texts: {
+    title: 'Refund exceeds what was captured',
+    explanation: 'All refunds together would be more than was captured. Nothing was refunded.',
+    whatToDo: 'Read the payment for what is left and refund no more than that.',
+  },
+  kept: true,
+});
+
+export class PaymentNotFound extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'There is no such payment.');
+    super(notFound, 'There is no such payment.');
   }
 }
 
-export class OrderToPayNotFound extends DomainError<'not-found'> {
+export class OrderToPayNotFound extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'There is no such order.');
+    super(notFound, 'There is no such order.');
   }
 }
 
-export class PaymentDeclined extends DomainError<'payment-declined'> {
+export class PaymentDeclined extends DomainError<typeof paymentDeclined> {
   constructor(declineCode: string) {
-    super('payment-declined', `The payment provider refused it: ${declineCode}.`, { declineCode });
+    super(paymentDeclined, `The payment provider refused it: ${declineCode}.`, { declineCode });
   }
 }
 
-export class PaymentStillLive extends DomainError<'payment-in-progress'> {
+export class PaymentStillLive extends DomainError<typeof paymentInProgress> {
   constructor({ paymentId, status }: { paymentId: string; status: string }) {
-    super('payment-in-progress', `Payment ${paymentId} is ${status}. Wait until it has ended, or end it first.`);
+    super(paymentInProgress, `Payment ${paymentId} is ${status}. Wait until it has ended, or end it first.`);
   }
 }
 
-export class IllegalPaymentStep extends DomainError<'illegal-transition'> {
+export class IllegalPaymentStep extends DomainError<typeof illegalTransition> {
   constructor(members: { from: string; to: string; allowed: string[] }) {
-    super('illegal-transition', `The payment is ${members.from} and cannot become ${members.to}.`, members);
+    super(illegalTransition, `The payment is ${members.from} and cannot become ${members.to}.`, members);
   }
 }
 
-export class OrderCanceled extends DomainError<'guard-refused'> {
+export class OrderCanceled extends DomainError<typeof guardRefused> {
   constructor() {
     const detail = 'The order is canceled, so there is nothing to pay.';
-    super('guard-refused', detail, { guards: [{ code: 'order-canceled', detail }] });
+    super(guardRefused, detail, { guards: [{ code: 'order-canceled', detail }] });
   }
 }
 
-export class AmountOutOfBounds extends DomainError<'validation-failed'> {
+export class AmountOutOfBounds extends DomainError<typeof validationFailed> {
   constructor(max: number) {
     const detail = max < 1 ? 'there is nothing to pay' : `amount must be an integer from 1 to ${max}, in minor units`;
-    super('validation-failed', 'The body has one fault.', { errors: [{ pointer: '/amount', detail }] });
+    super(validationFailed, 'The body has one fault.', { errors: [{ pointer: '/amount', detail }] });
   }
 }
 
-export class RefundExceedsCaptured extends DomainError<'refund-exceeds-captured'> {
+export class RefundExceedsCaptured extends DomainError<typeof refundExceedsCaptured> {
   constructor(left?: { left: number; leftTax: number }) {
     const rest = left ? ` ${left.left} minor units are left, ${left.leftTax} of them tax.` : '';
-    super('refund-exceeds-captured', `All refunds together would be more than was captured.${rest}`);
+    super(refundExceedsCaptured, `All refunds together would be more than was captured.${rest}`);
   }
 }
 
 /** The key's answer is forgotten here, but the provider may remember the key and would answer for the request of old. */
-export class KeyUsedForOlderPayment extends DomainError<'idempotency-key-reused'> {
+export class KeyUsedForOlderPayment extends DomainError<typeof idempotencyKeyReused> {
   constructor() {
-    super('idempotency-key-reused', 'This key was used for a payment of this order before. Make a new one.');
+    super(idempotencyKeyReused, 'This key was used for a payment of this order before. Make a new one.');
   }
 }
 
-export class WebhookNotAccepted extends DomainError<'invalid-parameter'> {
+export class WebhookNotAccepted extends DomainError<typeof invalidParameter> {
   constructor(detail: string) {
-    super('invalid-parameter', detail, { errors: [{ parameter: 'signature', detail }] });
+    super(invalidParameter, detail, { errors: [{ parameter: 'signature', detail }] });
   }
 }
 
-export class ProviderNotFound extends DomainError<'not-found'> {
+export class ProviderNotFound extends DomainError<typeof notFound> {
   constructor() {
-    super('not-found', 'There is no such payment provider here.');
+    super(notFound, 'There is no such payment provider here.');
   }
 }
 

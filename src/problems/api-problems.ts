@@ -1,24 +1,33 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions, type OpenAPIObject } from '@nestjs/swagger';
+import { type ProblemDefinition, problemOfCode } from './define-problem.js';
+import {
+  internalError,
+  notAcceptable,
+  rateLimited,
+  roleRequired,
+  unauthenticated,
+  unavailable,
+  unknownParameter,
+} from './general-problems.js';
 import { problemExample } from './problem-page.js';
 import { problemSchemaName } from './problem-schemas.js';
-import { isProblemCode, type ProblemCode, problemDefinition } from './problem-table.js';
 import { PROBLEM_MEDIA_TYPE } from './problem.js';
 
 /** What any route can answer. */
-const EVERYWHERE: readonly ProblemCode[] = [
-  'unknown-parameter',
-  'unauthenticated',
-  'role-required',
-  'not-acceptable',
-  'rate-limited',
-  'internal-error',
-  'unavailable',
+const EVERYWHERE: readonly ProblemDefinition[] = [
+  unknownParameter,
+  unauthenticated,
+  roleRequired,
+  notAcceptable,
+  rateLimited,
+  internalError,
+  unavailable,
 ];
 
 /** Documents the problems that a route can answer, besides those that every route can. */
-export function ApiProblems(...codes: readonly ProblemCode[]): MethodDecorator & ClassDecorator {
-  const byStatus = groupByStatus([...codes, ...EVERYWHERE]);
+export function ApiProblems(...problems: readonly ProblemDefinition[]): MethodDecorator & ClassDecorator {
+  const byStatus = groupByStatus([...problems, ...EVERYWHERE]);
   return applyDecorators(
     ...[...byStatus].map(([status, possible]) => ApiResponse({ status, ...problemResponse(possible) })),
   );
@@ -27,41 +36,40 @@ export function ApiProblems(...codes: readonly ProblemCode[]): MethodDecorator &
 type Responses = NonNullable<OpenAPIObject['paths'][string]['post']>['responses'];
 
 /** Adds problems to the responses of an operation in a finished document, beside those it has for the same status. */
-export function documentProblems(responses: Responses, codes: readonly ProblemCode[]): void {
-  for (const [status, added] of groupByStatus(codes)) {
-    const all = new Set([...codesOf(responses[status]), ...added]);
+export function documentProblems(responses: Responses, problems: readonly ProblemDefinition[]): void {
+  for (const [status, added] of groupByStatus(problems)) {
+    const all = new Set([...problemsOf(responses[status]), ...added]);
     Object.assign(responses, { [status]: problemResponse([...all]) });
   }
 }
 
-/** The codes of a response that `problemResponse` made. */
-function codesOf(response: unknown): ProblemCode[] {
+/** The problems of a response that `problemResponse` made. */
+export function problemsOf(response: unknown): ProblemDefinition[] {
   const { content } = (response ?? {}) as { content?: Record<string, { examples?: object }> };
-  return Object.keys(content?.[PROBLEM_MEDIA_TYPE]?.examples ?? {}).filter(isProblemCode);
+  return Object.keys(content?.[PROBLEM_MEDIA_TYPE]?.examples ?? {}).flatMap((code) => problemOfCode(code) ?? []);
 }
 
-function groupByStatus(codes: readonly ProblemCode[]): Map<number, ProblemCode[]> {
-  const byStatus = new Map<number, ProblemCode[]>();
-  for (const code of new Set(codes)) {
-    const { status } = problemDefinition(code);
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+function groupByStatus(problems: readonly ProblemDefinition[]): Map<number, ProblemDefinition[]> {
+  const byStatus = new Map<number, ProblemDefinition[]>();
+  for (const problem of new Set(problems)) {
+    byStatus.set(problem.status, [...(byStatus.get(problem.status) ?? []), problem]);
   }
   return byStatus;
 }
 
 /** The response of one status as the OpenAPI document has it; its schemas are added to the finished document. */
-function problemResponse(codes: readonly ProblemCode[]): ApiResponseOptions {
-  const schemas = codes.map((code) => ({ $ref: `#/components/schemas/${problemSchemaName(code)}` }));
-  const mapping = Object.fromEntries(codes.map((code, at) => [code, schemas[at]?.$ref ?? '']));
+function problemResponse(problems: readonly ProblemDefinition[]): ApiResponseOptions {
+  const schemas = problems.map((problem) => ({ $ref: `#/components/schemas/${problemSchemaName(problem)}` }));
+  const mapping = Object.fromEntries(problems.map(({ code }, at) => [code, schemas[at]?.$ref ?? '']));
   const [first] = schemas;
   return {
-    description: codes.map((code) => `\`${code}\`: ${problemDefinition(code).title}`).join('\n\n'),
+    description: problems.map(({ code, texts }) => `\`${code}\`: ${texts.title}`).join('\n\n'),
     content: {
       [PROBLEM_MEDIA_TYPE]: {
         schema:
           schemas.length === 1 && first ? first : { oneOf: schemas, discriminator: { propertyName: 'code', mapping } },
         examples: Object.fromEntries(
-          codes.map((code) => [code, { summary: problemDefinition(code).title, value: problemExample(code) }]),
+          problems.map((problem) => [problem.code, { summary: problem.texts.title, value: problemExample(problem) }]),
         ),
       },
     },

@@ -1,50 +1,10 @@
-import type { ProblemCode } from './problem-table.js';
+import type { ProblemDefinition } from './define-problem.js';
+import type { MemberValues } from './problem-members.js';
 
-/** One fault. `pointer` is an RFC 6901 pointer into the body, `parameter` the name of a query or path parameter. */
-export interface ProblemFault {
-  pointer?: string;
-  parameter?: string;
-  detail: string;
-  /** 1-based place in the body's text, for a body that could not be read. */
-  line?: number;
-  column?: number;
-}
-
-/** A guard that refused, by the guard's own code. */
-export interface GuardRefusal {
-  code: string;
-  detail: string;
-}
-
-/** The members that a code's problem carries beside the common ones. A code that isn't here has none. */
-export interface ProblemMembers {
-  'validation-failed': { errors: readonly ProblemFault[] };
-  'malformed-body': { errors: readonly ProblemFault[] };
-  'unknown-parameter': { errors: readonly ProblemFault[] };
-  'invalid-parameter': { errors: readonly ProblemFault[] };
-  'invalid-cursor': { errors: readonly ProblemFault[] };
-  'role-required': { roles: readonly string[] };
-  'illegal-transition': { from: string; to: string; allowed: readonly string[] };
-  'already-in-state': { state: string };
-  'not-editable': { state: string; fields: readonly string[] };
-  'guard-refused': { guards: readonly GuardRefusal[] };
-  /** Minor units of the order's currency. */
-  'total-mismatch': { expected: number; actual: number };
-  'external-ref-taken': { orderId: string };
-  'subject-taken': { userId: string };
-  'stale-version': { current: number };
-  /** `current` when the record was already read. */
-  'precondition-required': { current?: number };
-  'payment-declined': { declineCode: string };
-}
-
-/** The members of one code; `{}` for codes without. */
-export type MembersOf<C extends ProblemCode> = C extends keyof ProblemMembers
-  ? ProblemMembers[C]
-  : Record<string, never>;
+type MembersOf<D extends ProblemDefinition> = MemberValues<D['members']>;
 
 export interface DomainErrorOptions {
-  /** Whole seconds for `Retry-After`, instead of the code's default. */
+  /** Whole seconds for `Retry-After`, instead of what the definition says. */
   retryAfterSeconds?: number;
   /** Further headers of the answer, such as `Allow`. */
   headers?: Readonly<Record<string, string>>;
@@ -52,32 +12,36 @@ export interface DomainErrorOptions {
   cause?: unknown;
 }
 
-type DomainErrorArguments<C extends ProblemCode> =
-  Record<string, never> extends MembersOf<C>
-    ? [members?: MembersOf<C>, options?: DomainErrorOptions]
-    : [members: MembersOf<C>, options?: DomainErrorOptions];
+type DomainErrorArguments<D extends ProblemDefinition> =
+  Record<string, never> extends MembersOf<D>
+    ? [members?: MembersOf<D>, options?: DomainErrorOptions]
+    : [members: MembersOf<D>, options?: DomainErrorOptions];
 
 /**
- * An error that a client is told of, as the problem of its code. `detail` is one or two sentences for a person about
- * this very case; everything in it and in `members` is shown to the caller.
+ * An error that a client is told of, as the problem that it is an instance of. `detail` is one or two sentences for a
+ * person about this very case; everything in it and in `members` is shown to the caller.
  *
- * Features subclass it, so that services and tests can speak of `OrderNotFound` rather than of a code.
+ * Features subclass it where services and tests need a name for the case.
  */
-export class DomainError<C extends ProblemCode = ProblemCode> extends Error {
+export class DomainError<D extends ProblemDefinition = ProblemDefinition> extends Error {
   override readonly name: string = 'DomainError';
-  readonly code: C;
+  readonly problem: D;
   readonly detail: string;
-  readonly members: MembersOf<C>;
+  readonly members: MembersOf<D>;
   readonly retryAfterSeconds: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(code: C, detail: string, ...rest: DomainErrorArguments<C>) {
+  constructor(problem: D, detail: string, ...rest: DomainErrorArguments<D>) {
     const [members, options = {}] = rest;
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
-    this.code = code;
+    this.problem = problem;
     this.detail = detail;
-    this.members = (members ?? {}) as MembersOf<C>;
-    this.retryAfterSeconds = options.retryAfterSeconds;
+    this.members = (members ?? {}) as MembersOf<D>;
+    this.retryAfterSeconds = options.retryAfterSeconds ?? problem.retryAfterSeconds;
     this.headers = options.headers ?? {};
+  }
+
+  get code(): D['code'] {
+    return this.problem.code;
   }
 }

@@ -1,3 +1,20 @@
+import {
+  forbidden,
+  headersTooLarge,
+  invalidCursor,
+  invalidParameter,
+  malformedBody,
+  methodNotAllowed,
+  notAcceptable,
+  notFound,
+  payloadTooLarge,
+  rateLimited,
+  requestTimeout,
+  unauthenticated,
+  unavailable,
+  unsupportedMediaType,
+  validationFailed,
+} from './general-problems.js';
 import { InvalidCursor } from '../common/index.js';
 import { DomainError } from './domain-error.js';
 
@@ -19,7 +36,7 @@ interface ErrorShape {
 /** The domain error that stands for a foreign one, or undefined for what is an internal error. */
 export function fromForeignError(error: unknown): DomainError | undefined {
   if (!isErrorShape(error)) return undefined;
-  if (error instanceof InvalidCursor) return invalidCursor(error);
+  if (error instanceof InvalidCursor) return cursorRefused(error);
   return fromHttpLayer(error) ?? fromDatabase(error) ?? fromHttpStatus(error);
 }
 
@@ -31,15 +48,10 @@ function fromHttpLayer(error: ErrorShape): DomainError | undefined {
   }
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new DomainError(
-        'payload-too-large',
-        'The body is larger than this service reads.',
-        undefined,
-        because(error),
-      );
+      return new DomainError(payloadTooLarge, 'The body is larger than this service reads.', undefined, because(error));
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
     case 'FST_ERR_CTP_EMPTY_TYPE':
-      return unsupportedMediaType(error);
+      return foreignMediaType(error);
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return malformed('The size of the body does not match its Content-Length.', error);
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
@@ -51,19 +63,19 @@ function fromHttpLayer(error: ErrorShape): DomainError | undefined {
     // An id that is longer than any id names nothing.
     case 'FST_ERR_MAX_PARAM_LENGTH':
     case 'FST_ERR_NOT_FOUND':
-      return notFound(error);
+      return nothingThere(error);
     case 'FST_ERR_HANDLER_TIMEOUT':
-      return unavailable('The request took too long.', error);
+      return notNow('The request took too long.', error);
     case 'HPE_HEADER_OVERFLOW':
       return new DomainError(
-        'headers-too-large',
+        headersTooLarge,
         'The headers are larger than this service reads.',
         undefined,
         because(error),
       );
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new DomainError(
-        'request-timeout',
+        requestTimeout,
         'The request did not arrive completely in time.',
         undefined,
         because(error),
@@ -129,7 +141,7 @@ export function isUnavailable(error: unknown): boolean {
 }
 
 function fromDatabase(error: ErrorShape): DomainError | undefined {
-  return isUnavailable(error) ? unavailable('The service cannot do this at the moment.', error) : undefined;
+  return isUnavailable(error) ? notNow('The service cannot do this at the moment.', error) : undefined;
 }
 
 /** Nest's HttpException and its kind: only the status counts, since their texts were not written for clients. */
@@ -137,75 +149,70 @@ function fromHttpStatus(error: ErrorShape): DomainError | undefined {
   const status = typeof error.getStatus === 'function' ? (error.getStatus() as unknown) : error.statusCode;
   switch (status) {
     case 400:
-      return new DomainError('invalid-parameter', 'The request cannot be understood.', { errors: [] }, because(error));
+      return new DomainError(invalidParameter, 'The request cannot be understood.', { errors: [] }, because(error));
     case 401:
-      return new DomainError('unauthenticated', 'Valid credentials are required.', undefined, because(error));
+      return new DomainError(unauthenticated, 'Valid credentials are required.', undefined, because(error));
     case 403:
-      return new DomainError('forbidden', 'The caller may not do this.', undefined, because(error));
+      return new DomainError(forbidden, 'The caller may not do this.', undefined, because(error));
     case 404:
-      return notFound(error);
+      return nothingThere(error);
     case 405:
-      return new DomainError('method-not-allowed', 'The address has no such method.', undefined, because(error));
+      return new DomainError(methodNotAllowed, 'The address has no such method.', undefined, because(error));
     case 406:
-      return new DomainError('not-acceptable', 'No acceptable representation.', undefined, because(error));
+      return new DomainError(notAcceptable, 'No acceptable representation.', undefined, because(error));
     case 408:
-      return new DomainError('request-timeout', 'The request did not arrive in time.', undefined, because(error));
+      return new DomainError(requestTimeout, 'The request did not arrive in time.', undefined, because(error));
     case 413:
-      return new DomainError(
-        'payload-too-large',
-        'The body is larger than this service reads.',
-        undefined,
-        because(error),
-      );
+      return new DomainError(payloadTooLarge, 'The body is larger than this service reads.', undefined, because(error));
     case 415:
-      return unsupportedMediaType(error);
+      return foreignMediaType(error);
     case 422:
-      return new DomainError('validation-failed', 'The body has faults.', { errors: [] }, because(error));
+      return new DomainError(validationFailed, 'The body has faults.', { errors: [] }, because(error));
     case 429:
-      return new DomainError('rate-limited', 'Too many requests.', undefined, because(error));
+      return new DomainError(rateLimited, 'Too many requests.', undefined, because(error));
     case 431:
       return new DomainError(
-        'headers-too-large',
+        headersTooLarge,
         'The headers are larger than this service reads.',
         undefined,
         because(error),
       );
     case 503:
-      return unavailable('The service cannot do this at the moment.', error);
+      return notNow('The service cannot do this at the moment.', error);
     default:
       return undefined;
   }
 }
 
 function malformed(detail: string, cause: ErrorShape): DomainError {
-  return new DomainError('malformed-body', detail, { errors: [{ detail }] }, because(cause));
+  return new DomainError(malformedBody, detail, { errors: [{ detail }] }, because(cause));
 }
 
 function badAddress(cause: ErrorShape): DomainError {
   const detail = 'The address is not a valid URL; look at its percent-encoding.';
-  return new DomainError('invalid-parameter', detail, { errors: [{ detail }] }, because(cause));
+  return new DomainError(invalidParameter, detail, { errors: [{ detail }] }, because(cause));
 }
 
-function invalidCursor(cause: InvalidCursor): DomainError {
+function cursorRefused(cause: InvalidCursor): DomainError {
   const errors = [{ parameter: 'cursor', detail: cause.message }];
-  return new DomainError('invalid-cursor', cause.message, { errors }, { cause });
+  return new DomainError(invalidCursor, cause.message, { errors }, { cause });
 }
 
-function notFound(cause: ErrorShape): DomainError {
-  return new DomainError('not-found', 'There is nothing at this address.', undefined, because(cause));
+function nothingThere(cause: ErrorShape): DomainError {
+  return new DomainError(notFound, 'There is nothing at this address.', undefined, because(cause));
 }
 
-function unsupportedMediaType(cause: ErrorShape): DomainError {
+function foreignMediaType(cause: ErrorShape): DomainError {
   return new DomainError(
-    'unsupported-media-type',
+    unsupportedMediaType,
     'Send application/json or application/merge-patch+json.',
     undefined,
     because(cause),
   );
 }
 
-function unavailable(detail: string, cause: ErrorShape): DomainError {
-  return new DomainError('unavailable', detail, undefined, because(cause));
+function notNow(detail: string, cause: ErrorShape): DomainError {
+  return new DomainError(unavailable, detail, undefined, because(cause));
 }
 
 function because(cause: ErrorShape): { cause: ErrorShape } {

@@ -1,7 +1,10 @@
 export * from './api-problems.js';
+export * from './define-problem.js';
 export * from './domain-error.js';
 export { isUnavailable } from './foreign-errors.js';
+export * from './general-problems.js';
+export type { ProblemFault } from './problem-fault.js';
 export { PROBLEM_PAGE_CSP, renderPage, renderProblemIndex, renderProblemPage } from './problem-page.js';
+export * from './problem-members.js';
 export * from './problem-schemas.js';
-export * from './problem-table.js';
 export * from './problem.js';

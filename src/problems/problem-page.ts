@@ -1,31 +1,8 @@
 import { createHash } from 'node:crypto';
 
-import type { ProblemMembers } from './domain-error.js';
-import { PROBLEMS, problemDefinition, type ProblemCode } from './problem-table.js';
-import { toProblem } from './problem.js';
+import { problemDefinitions, type ProblemDefinition } from './define-problem.js';
 import { DomainError } from './domain-error.js';
-
-/** An example of each code's own members, for its page. */
-const MEMBER_EXAMPLES: { [C in keyof ProblemMembers]: ProblemMembers[C] } = {
-  'validation-failed': { errors: [{ pointer: '/lines/0/quantity', detail: 'quantity must not be less than 1' }] },
-  'malformed-body': {
-    errors: [{ pointer: '/channel', detail: 'The member occurs more than once.', line: 3, column: 3 }],
-  },
-  'unknown-parameter': { errors: [{ parameter: 'stauts', detail: 'This parameter is not known here.' }] },
-  'invalid-parameter': { errors: [{ parameter: 'limit', detail: 'limit must not be greater than 200' }] },
-  'invalid-cursor': { errors: [{ parameter: 'cursor', detail: 'The cursor belongs to another filter.' }] },
-  'role-required': { roles: ['admin', 'operator'] },
-  'illegal-transition': { from: 'pending', to: 'shipped', allowed: ['confirmed', 'canceled'] },
-  'already-in-state': { state: 'confirmed' },
-  'not-editable': { state: 'confirmed', fields: ['lines'] },
-  'guard-refused': { guards: [{ code: 'stock-reserved', detail: 'TEA-1 is not reserved yet.' }] },
-  'total-mismatch': { expected: 3581, actual: 3582 },
-  'external-ref-taken': { orderId: '0198a4f2-7c1e-7cc3-9b60-2f7f6f0a9d11' },
-  'subject-taken': { userId: '0198a4f2-7c1e-7cc3-9b60-2f7f6f0a9d11' },
-  'stale-version': { current: 4 },
-  'precondition-required': { current: 4 },
-  'payment-declined': { declineCode: 'insufficient_funds' },
-};
+import { toProblem } from './problem.js';
 
 const STYLE = `
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6575; --paper: #fbfaf7; --card: #fff; --edge: #e4e0d8; --accent: #0b6e5f; }
@@ -51,17 +28,18 @@ pre { white-space: pre-wrap; background: var(--card); border: 1px solid var(--ed
 .list small { grid-column: 2; color: var(--soft); }
 `;
 
+const EXAMPLE_INSTANCE = '/v1/records';
+const EXAMPLE_REQUEST_ID = '5f0c9a52-3a0e-4a39-a5b1-6c2f0f6c2a77';
+
 /** For the pages' Content-Security-Policy: nothing is loaded, nothing runs, and only this style sheet applies. */
 export const PROBLEM_PAGE_CSP = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
 /** The page that lists all problems, in HTML. Links are relative to `/problems/…`, so they hold behind any prefix. */
 export function renderProblemIndex(): string {
-  const items = Object.entries(PROBLEMS)
-    .toSorted(([, a], [, b]) => a.status - b.status)
-    .map(
-      ([code, { status, title }]) =>
-        `<li><span>${status}</span><a href="problems/${code}">${escapeHtml(title)}</a><small><code>${code}</code></small></li>`,
-    );
+  const items = problemDefinitions().map(
+    ({ code, status, texts: { title } }) =>
+      `<li><span>${status}</span><a href="problems/${code}">${escapeHtml(title)}</a><small><code>${code}</code></small></li>`,
+  );
   return renderPage(
     'Problems',
     `<h1>Problems</h1>
@@ -72,12 +50,13 @@ stable; its <code>type</code> leads to the pages below.</p>
 }
 
 /** The page of one problem, in HTML. */
-export function renderProblemPage(code: ProblemCode): string {
-  const { status, title, kept, retryAfter, explanation, whatToDo } = problemDefinition(code);
+export function renderProblemPage(problem: ProblemDefinition): string {
+  const { code, status, kept, retryAfterSeconds } = problem;
+  const { title, explanation, whatToDo } = problem.texts;
   const facts = [
     `HTTP ${status}`,
     `<code>${code}</code>`,
-    ...(retryAfter === undefined ? [] : ['with <code>Retry-After</code>']),
+    ...(retryAfterSeconds === undefined ? [] : ['with <code>Retry-After</code>']),
     kept ? 'kept under an idempotency key' : 'not kept under an idempotency key',
   ];
   const keptText = kept
@@ -91,22 +70,15 @@ export function renderProblemPage(code: ProblemCode): string {
 <h2>What happened</h2><p>${escapeHtml(explanation)}</p>
 <h2>What to do</h2><p>${escapeHtml(whatToDo)}</p>
 <h2>Retries</h2><p>${keptText} <a href="../docs/idempotency">How keys work</a></p>
-<h2>Example</h2><pre>${escapeHtml(JSON.stringify(problemExample(code), undefined, 2))}</pre>`,
+<h2>Example</h2><pre>${escapeHtml(JSON.stringify(problemExample(problem), undefined, 2))}</pre>`,
   );
 }
 
-/** A problem of this code as a client gets it, for its page and the OpenAPI document. */
-export function problemExample(code: ProblemCode): Record<string, unknown> {
-  const { explanation } = problemDefinition(code);
-  const { body } = toProblem(
-    new DomainError(code as 'not-found', `${explanation.split('. ')[0]}.`.replace('..', '.')),
-    {
-      instance: '/v1/orders',
-      requestId: '5f0c9a52-3a0e-4a39-a5b1-6c2f0f6c2a77',
-    },
-  );
-  const members = code in MEMBER_EXAMPLES ? MEMBER_EXAMPLES[code as keyof ProblemMembers] : {};
-  return { ...body, ...members };
+/** A problem as a client gets it, for its page and the OpenAPI document. */
+export function problemExample(problem: ProblemDefinition): Record<string, unknown> {
+  const [firstSentence = ''] = problem.texts.explanation.split(/(?<=\.) /);
+  const error = new DomainError(problem, firstSentence, problem.example);
+  return toProblem(error, { instance: EXAMPLE_INSTANCE, requestId: EXAMPLE_REQUEST_ID }).body;
 }
 
 /** A page of this service: `content` is HTML, `title` is text. Send it with `PROBLEM_PAGE_CSP`. */

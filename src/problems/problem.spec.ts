@@ -6,79 +6,33 @@ import {
   ImATeapotException,
   NotFoundException,
 } from '@nestjs/common';
+import { notFound, rateLimited, unauthenticated } from './general-problems.js';
 
+import { defineProblem } from './define-problem.js';
 import { DomainError } from './domain-error.js';
-import { renderProblemIndex, renderProblemPage } from './problem-page.js';
-import { isProblemCode, PROBLEMS, problemDefinition, type ProblemCode } from './problem-table.js';
+import { integerMember, optionalMember, textMember } from './problem-members.js';
+import { problemExample } from './problem-page.js';
+import { problemSchema } from './problem-schemas.js';
 import { isKeptUnderKey, problemBytes, toProblem } from './problem.js';
+
+const alreadyThere = defineProblem({
+  code: 'already-there',
+  status: 409,
+  texts: { title: 'Already there', explanation: 'It is there.', whatToDo: 'Nothing.' },
+  kept: true,
+  members: { state: textMember() },
+  example: { state: 'open' },
+});
 
 const context = { instance: '/v1/orders', requestId: 'req-1' };
 const codeOf = (error: unknown) => toProblem(error, context).body.code;
 const withCode = (code: string, more: object = {}) => Object.assign(new Error('x'), { code, ...more });
 
-describe('the table of problems', () => {
-  it.each([
-    ['validation-failed', 422, false],
-    ['malformed-body', 400, false],
-    ['unknown-parameter', 400, false],
-    ['invalid-parameter', 400, false],
-    ['invalid-cursor', 400, false],
-    ['unauthenticated', 401, false],
-    ['forbidden', 403, false],
-    ['role-required', 403, false],
-    ['not-found', 404, false],
-    ['method-not-allowed', 405, false],
-    ['not-acceptable', 406, false],
-    ['request-timeout', 408, false],
-    ['payload-too-large', 413, false],
-    ['unsupported-media-type', 415, false],
-    ['headers-too-large', 431, false],
-    ['illegal-transition', 409, true],
-    ['already-in-state', 409, true],
-    ['guard-refused', 409, true],
-    ['not-editable', 409, true],
-    ['reason-required', 422, false],
-    ['total-mismatch', 422, false],
-    ['external-ref-taken', 409, true],
-    ['subject-taken', 409, true],
-    ['would-lock-out', 409, false],
-    ['stale-version', 412, false],
-    ['precondition-required', 428, false],
-    ['quantity-exceeded', 409, true],
-    ['refund-exceeds-captured', 409, true],
-    ['payment-in-progress', 409, false],
-    ['payment-declined', 402, true],
-    ['idempotency-key-missing', 400, false],
-    ['idempotency-key-invalid', 400, false],
-    ['idempotency-key-in-flight', 409, false],
-    ['idempotency-key-reused', 422, false],
-    ['answer-erased', 410, false],
-    ['rate-limited', 429, false],
-    ['internal-error', 500, false],
-    ['unavailable', 503, false],
-  ] as const)('answers %s with %i, as the API document says', (code, status, kept) => {
-    expect(problemDefinition(code)).toMatchObject({ status, kept });
-  });
-
-  it('holds nothing else', () => {
-    expect(Object.keys(PROBLEMS)).toHaveLength(38);
-    expect(isProblemCode('not-found')).toBe(true);
-    for (const text of ['constructor', '__proto__', 'toString', '']) expect(isProblemCode(text)).toBe(false);
-  });
-
-  it('says when to come back for what passes by itself', () => {
-    const codes = Object.keys(PROBLEMS).filter(
-      (code) => problemDefinition(code as ProblemCode).retryAfter !== undefined,
-    );
-    expect(codes.toSorted()).toEqual(['idempotency-key-in-flight', 'rate-limited', 'unavailable']);
-  });
-});
-
 describe('toProblem', () => {
   it('renders a domain error with its members, headers and time to wait', () => {
-    class TooFast extends DomainError<'rate-limited'> {
+    class TooFast extends DomainError<typeof rateLimited> {
       constructor() {
-        super('rate-limited', 'Ten a second.', undefined, {
+        super(rateLimited, 'Ten a second.', undefined, {
           retryAfterSeconds: 1.2,
           headers: { 'RateLimit-Limit': '10' },
         });
@@ -105,28 +59,28 @@ describe('toProblem', () => {
   });
 
   it('renders the same bytes for the same error', () => {
-    const error = new DomainError('already-in-state', 'It is confirmed.', { state: 'confirmed' });
+    const error = new DomainError(alreadyThere, 'It is confirmed.', { state: 'confirmed' });
     const [a, b] = [problemBytes(toProblem(error, context)), problemBytes(toProblem(error, context))];
     expect(a.equals(b)).toBe(true);
     expect(String(a)).toBe(
-      '{"type":"/problems/already-in-state","title":"Already in this state","status":409,"detail":"It is confirmed.",' +
-        '"instance":"/v1/orders","code":"already-in-state","requestId":"req-1","state":"confirmed"}',
+      '{"type":"/problems/already-there","title":"Already there","status":409,"detail":"It is confirmed.",' +
+        '"instance":"/v1/orders","code":"already-there","requestId":"req-1","state":"confirmed"}',
     );
   });
 
   it('lets no member take the place of a common one', () => {
     const members = { state: 'x', status: 200, type: 'evil', code: 'y' };
-    const { body } = toProblem(new DomainError('already-in-state', 'x', members), context);
+    const { body } = toProblem(new DomainError(alreadyThere, 'x', members), context);
     expect(body).toMatchObject({
       status: 409,
-      type: '/problems/already-in-state',
-      code: 'already-in-state',
+      type: '/problems/already-there',
+      code: 'already-there',
       state: 'x',
     });
   });
 
   it('tells a 401 how to authenticate', () => {
-    expect(toProblem(new DomainError('unauthenticated', 'x'), context).headers['www-authenticate']).toBe('Bearer');
+    expect(toProblem(new DomainError(unauthenticated, 'x'), context).headers['www-authenticate']).toBe('Bearer');
   });
 
   it.each([
@@ -216,19 +170,36 @@ describe('toProblem', () => {
 
 describe('isKeptUnderKey', () => {
   it('follows the table, for foreign errors too', () => {
-    expect(isKeptUnderKey(new DomainError('already-in-state', 'x', { state: 'y' }))).toBe(true);
-    expect(isKeptUnderKey(new DomainError('not-found', 'x'))).toBe(false);
+    expect(isKeptUnderKey(new DomainError(alreadyThere, 'x', { state: 'y' }))).toBe(true);
+    expect(isKeptUnderKey(new DomainError(notFound, 'x'))).toBe(false);
     expect(isKeptUnderKey(withCode('40001'))).toBe(false);
     expect(isKeptUnderKey(undefined)).toBe(false);
   });
 });
 
-describe('problem pages', () => {
-  it.each(Object.keys(PROBLEMS) as ProblemCode[])('explain %s with an example that is JSON', (code) => {
-    const html = renderProblemPage(code);
-    expect(html).toContain(`HTTP ${PROBLEMS[code].status}`);
-    const example = /<pre>(.*)<\/pre>/s.exec(html)?.[1]?.replaceAll('&quot;', '"') ?? '';
-    expect(JSON.parse(example)).toMatchObject({ code, type: `/problems/${code}` });
-    expect(renderProblemIndex()).toContain(`href="problems/${code}"`);
+describe('defineProblem', () => {
+  it('takes a code once', () => {
+    const texts = { title: 'x', explanation: 'x', whatToDo: 'x' };
+    expect(() => defineProblem({ code: 'already-there', status: 409, texts })).toThrow('two definitions');
+  });
+
+  it('says the members of the schema, and those that an error may leave out', () => {
+    const definition = defineProblem({
+      code: 'with-members',
+      status: 409,
+      texts: { title: 'With members', explanation: 'One. Two.', whatToDo: 'x' },
+      members: { unit: textMember(), left: optionalMember(integerMember({ minimum: 0 })) },
+      example: { unit: 'kg' },
+    });
+    const schema = problemSchema(definition);
+    expect(schema.properties).toMatchObject({ unit: { type: 'string' }, left: { type: 'integer', minimum: 0 } });
+    expect(schema.required).toContain('unit');
+    expect(schema.required).not.toContain('left');
+    expect(problemExample(definition)).toMatchObject({ code: 'with-members', detail: 'One.', unit: 'kg' });
+    expect(new DomainError(definition, 'x', { unit: 'kg', left: 2 }).members).toEqual({ unit: 'kg', left: 2 });
+    // @ts-expect-error the unit is missing
+    expect(new DomainError(definition, 'x').members).toEqual({});
+    // @ts-expect-error there is no such member
+    expect(new DomainError(definition, 'x', { unit: 'kg', right: 2 }).code).toBe('with-members');
   });
 });

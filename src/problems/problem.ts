@@ -1,6 +1,6 @@
 import { DomainError } from './domain-error.js';
 import { fromForeignError } from './foreign-errors.js';
-import { problemDefinition, type ProblemCode } from './problem-table.js';
+import { internalError } from './general-problems.js';
 
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json';
 
@@ -20,7 +20,8 @@ export interface ProblemBody {
   status: number;
   detail: string;
   instance?: string;
-  code: ProblemCode;
+  /** Stable: what programs decide by. */
+  code: string;
   requestId: string;
   [member: string]: unknown;
 }
@@ -38,9 +39,8 @@ export interface Problem {
  */
 export function toProblem(error: unknown, context: ProblemContext): Problem {
   const domainError = toDomainError(error);
-  const { code, members, headers, retryAfterSeconds } = domainError;
-  const { status, title, retryAfter } = problemDefinition(code);
-  const seconds = retryAfterSeconds ?? retryAfter;
+  const { problem, members, headers, retryAfterSeconds: seconds } = domainError;
+  const { status } = problem;
   return {
     status,
     headers: {
@@ -51,7 +51,7 @@ export function toProblem(error: unknown, context: ProblemContext): Problem {
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     },
     body: {
-      ...commonMembers(domainError, title, status, context),
+      ...commonMembers(domainError, context),
       ...withoutCommonNames(members),
     },
   };
@@ -67,7 +67,7 @@ export function toDomainError(error: unknown): DomainError {
   if (error instanceof DomainError) return error;
   return (
     fromForeignError(error) ??
-    new DomainError('internal-error', 'An internal error occurred. The request id finds it in the log.', undefined, {
+    new DomainError(internalError, 'An internal error occurred. The request id finds it in the log.', undefined, {
       cause: error,
     })
   );
@@ -75,17 +75,17 @@ export function toDomainError(error: unknown): DomainError {
 
 /** Whether an idempotency key keeps the answer to this error. */
 export function isKeptUnderKey(error: unknown): boolean {
-  return problemDefinition(toDomainError(error).code).kept;
+  return toDomainError(error).problem.kept;
 }
 
-function commonMembers(error: DomainError, title: string, status: number, context: ProblemContext): ProblemBody {
+function commonMembers({ problem, detail }: DomainError, context: ProblemContext): ProblemBody {
   return {
-    type: `${context.typeBase ?? ''}/problems/${error.code}`,
-    title,
-    status,
-    detail: error.detail,
+    type: `${context.typeBase ?? ''}/problems/${problem.code}`,
+    title: problem.texts.title,
+    status: problem.status,
+    detail,
     ...(context.instance === undefined ? {} : { instance: context.instance }),
-    code: error.code,
+    code: problem.code,
     requestId: context.requestId,
   };
 }

@@ -16,7 +16,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 
-import { DomainError } from '../problems/index.js';
+import { DomainError, validationFailed } from '../problems/index.js';
 import { IsCurrency, IsMetadata, IsMinorUnits, IsText, IsTimestamp } from './field-decorators.js';
 import { createValidationPipe, NoQuery } from './validation.pipe.js';
 
@@ -204,9 +204,9 @@ describe('bodies', () => {
   it('list at most 50 faults and say how many there are', async () => {
     const value = { ...good, lines: Array.from({ length: 100 }, () => ({})) };
     const error = await check('body', Order, value).catch(
-      (reason: unknown) => reason as DomainError<'validation-failed'>,
+      (reason: unknown) => reason as DomainError<typeof validationFailed>,
     );
-    expect((error as DomainError<'validation-failed'>).members.errors).toHaveLength(50);
+    expect((error as DomainError<typeof validationFailed>).members.errors).toHaveLength(50);
     expect((error as DomainError).detail).toMatch(/has \d{3} faults; the first 50/);
   });
 

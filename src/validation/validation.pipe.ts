@@ -1,7 +1,14 @@
 import type { ArgumentMetadata, PipeTransform, Type } from '@nestjs/common';
 import { validate, type ValidationError } from 'class-validator';
 
-import { DomainError, type ProblemFault } from '../problems/index.js';
+import {
+  DomainError,
+  notFound,
+  type ProblemFault,
+  validationFailed,
+  unknownParameter,
+  invalidParameter,
+} from '../problems/index.js';
 import { buildDto, type DtoClass, type StructuralFault } from './dto-builder.js';
 import { toJsonPointer } from '../common/index.js';
 import { isFaultless } from './quick-validation.js';
@@ -42,13 +49,13 @@ class DtoValidationPipe implements PipeTransform {
 async function checkBody(dtoClass: DtoClass, value: unknown): Promise<object> {
   if (!isObject(value)) {
     const detail = 'The body must be a JSON object.';
-    throw new DomainError('validation-failed', detail, { errors: [{ pointer: '', detail }] });
+    throw new DomainError(validationFailed, detail, { errors: [{ pointer: '', detail }] });
   }
   const structural: StructuralFault[] = [];
   const dto = buildDto(dtoClass, value, { fromText: false }, structural);
   const faults = await findFaults(dto, structural);
   if (faults.length === 0) return dto;
-  throw new DomainError('validation-failed', summarise(faults.length, 'The body'), {
+  throw new DomainError(validationFailed, summarise(faults.length, 'The body'), {
     errors: cap(faults.map(({ path, detail }) => ({ pointer: toJsonPointer(path), detail }))),
   });
 }
@@ -60,18 +67,16 @@ async function checkQuery(dtoClass: DtoClass, value: unknown): Promise<object> {
   const faults = await findFaults(dto, structural);
   if (faults.length === 0) return dto;
   const isUnknown = faults.every(({ kind }) => kind === 'unknown');
-  throw new DomainError(
-    isUnknown ? 'unknown-parameter' : 'invalid-parameter',
-    summarise(faults.length, 'The query string'),
-    { errors: cap(faults.map(({ path, detail }) => ({ parameter: String(path[0]), detail }))) },
-  );
+  throw new DomainError(isUnknown ? unknownParameter : invalidParameter, summarise(faults.length, 'The query string'), {
+    errors: cap(faults.map(({ path, detail }) => ({ parameter: String(path[0]), detail }))),
+  });
 }
 
 async function checkPath(dtoClass: DtoClass, value: unknown): Promise<object> {
   const structural: StructuralFault[] = [];
   const dto = buildDto(dtoClass, isObject(value) ? value : {}, { fromText: true }, structural);
   const faults = await findFaults(dto, structural);
-  if (faults.length > 0) throw new DomainError('not-found', 'There is nothing at this address.');
+  if (faults.length > 0) throw new DomainError(notFound, 'There is nothing at this address.');
   return dto;
 }
 

@@ -1,10 +1,10 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import { DomainError, type GuardRefusal } from '../problems/index.js';
+import { DomainError } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { ExtensionFinder, type FoundFollowUp, type FoundHook } from './extension-finder.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
 import type { HookSelector, TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
-import { ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
+import { guardRefused, type GuardRefusal, ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
 import { StepFigures } from './step-figures.js';
 import { WorkflowRepository } from './workflow.repository.js';
 
@@ -78,7 +78,7 @@ export class WorkflowService implements OnApplicationBootstrap {
     if (decision.kind === 'reason-required') throw new ReasonRequired();
     const refusals = await this.refusals(tx, decision.kind === 'allowed' ? decision.rule.guards : [], change);
     if (refusals.length === 0) return;
-    throw new DomainError('guard-refused', refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
+    throw new DomainError(guardRefused, refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
   }
 
   /**

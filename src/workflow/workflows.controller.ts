@@ -2,7 +2,7 @@ import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
 import { ApiBearerAuth, ApiOkResponse, ApiOperation, ApiParam, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
-import { ApiProblems } from '../problems/index.js';
+import { ApiProblems, notAcceptable, notFound } from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
 import { READERS, Roles } from '../identity/index.js';
 import { toDot, toMermaid, toSvg } from './diagram.js';
@@ -37,7 +37,7 @@ export class WorkflowsController {
   @ApiOperation({ operationId: 'getWorkflow', summary: 'One state machine' })
   @ApiParam({ name: 'name', example: 'order' })
   @ApiOkResponse({ type: WorkflowDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   get(@Param('name') name: string, @Query() _query: NoQuery): WorkflowDto {
     return WorkflowDto.of(this.require(name));
   }
@@ -47,7 +47,7 @@ export class WorkflowsController {
   @ApiParam({ name: 'name', example: 'order' })
   @ApiProduces(...MEDIA_TYPES)
   @ApiOkResponse({ schema: { type: 'string' }, description: 'SVG unless Accept asks for Mermaid or DOT.' })
-  @ApiProblems('not-found', 'not-acceptable')
+  @ApiProblems(notFound, notAcceptable)
   async diagram(
     @Param('name') name: string,
     @Query() _query: NoQuery,

@@ -1497,6 +1497,140 @@ export interface components {
             received: boolean;
         };
         /**
+         * Idempotency key invalid
+         * @description The Idempotency-Key header is empty, too long, sent twice, or holds characters that a key may not have.
+         */
+        IdempotencyKeyInvalidProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 400;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-invalid";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Idempotency key missing
+         * @description This operation has an effect, and a request that has an effect carries an Idempotency-Key header, so that a retry can never do it twice.
+         */
+        IdempotencyKeyMissingProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 400;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-missing";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Invalid cursor
+         * @description The cursor is damaged, or belongs to a list with another sort order or another filter.
+         */
+        InvalidCursorProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 400;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "invalid-cursor";
+            /** @description Finds the request in the log. */
+            requestId: string;
+            /** @description Each fault of a request that could not be used. */
+            errors: {
+                /** @description RFC 6901 pointer into the body. */
+                pointer?: string;
+                /** @description Name of a query or path parameter, or of a header. */
+                parameter?: string;
+                detail: string;
+                /** @description Place in a body that could not be read, from 1. */
+                line?: number;
+                column?: number;
+            }[];
+        };
+        /**
+         * Invalid parameter
+         * @description A parameter in the query string, the path or a header has a value that this operation cannot use.
+         */
+        InvalidParameterProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 400;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "invalid-parameter";
+            /** @description Finds the request in the log. */
+            requestId: string;
+            /** @description Each fault of a request that could not be used. */
+            errors: {
+                /** @description RFC 6901 pointer into the body. */
+                pointer?: string;
+                /** @description Name of a query or path parameter, or of a header. */
+                parameter?: string;
+                detail: string;
+                /** @description Place in a body that could not be read, from 1. */
+                line?: number;
+                column?: number;
+            }[];
+        };
+        /**
          * Malformed request
          * @description The request could not be read: its body is not strict JSON, or the HTTP message itself is broken. Besides syntax errors, this refuses duplicate members, nesting beyond 32 levels, bytes that are not UTF-8, lone surrogates, NUL characters, and numbers that would lose digits.
          */
@@ -1573,140 +1707,6 @@ export interface components {
                 line?: number;
                 column?: number;
             }[];
-        };
-        /**
-         * Invalid parameter
-         * @description A parameter in the query string, the path or a header has a value that this operation cannot use.
-         */
-        InvalidParameterProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 400;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "invalid-parameter";
-            /** @description Finds the request in the log. */
-            requestId: string;
-            /** @description Each fault of a request that could not be used. */
-            errors: {
-                /** @description RFC 6901 pointer into the body. */
-                pointer?: string;
-                /** @description Name of a query or path parameter, or of a header. */
-                parameter?: string;
-                detail: string;
-                /** @description Place in a body that could not be read, from 1. */
-                line?: number;
-                column?: number;
-            }[];
-        };
-        /**
-         * Invalid cursor
-         * @description The cursor is damaged, or belongs to a list with another sort order or another filter.
-         */
-        InvalidCursorProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 400;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "invalid-cursor";
-            /** @description Finds the request in the log. */
-            requestId: string;
-            /** @description Each fault of a request that could not be used. */
-            errors: {
-                /** @description RFC 6901 pointer into the body. */
-                pointer?: string;
-                /** @description Name of a query or path parameter, or of a header. */
-                parameter?: string;
-                detail: string;
-                /** @description Place in a body that could not be read, from 1. */
-                line?: number;
-                column?: number;
-            }[];
-        };
-        /**
-         * Idempotency key missing
-         * @description This operation has an effect, and a request that has an effect carries an Idempotency-Key header, so that a retry can never do it twice.
-         */
-        IdempotencyKeyMissingProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 400;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "idempotency-key-missing";
-            /** @description Finds the request in the log. */
-            requestId: string;
-        };
-        /**
-         * Idempotency key invalid
-         * @description The Idempotency-Key header is empty, too long, sent twice, or holds characters that a key may not have.
-         */
-        IdempotencyKeyInvalidProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 400;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "idempotency-key-invalid";
-            /** @description Finds the request in the log. */
-            requestId: string;
         };
         /**
          * Authentication required
@@ -1880,40 +1880,6 @@ export interface components {
             requestId: string;
         };
         /**
-         * Illegal transition
-         * @description The workflow has no step from the state the record is in to the state that was asked for. Nothing was changed.
-         */
-        IllegalTransitionProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 409;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "illegal-transition";
-            /** @description Finds the request in the log. */
-            requestId: string;
-            /** @description The state it is in. */
-            from: string;
-            /** @description The state that was asked for. */
-            to: string;
-            /** @description The states that can be reached from here. */
-            allowed: string[];
-        };
-        /**
          * Already in this state
          * @description The record is already in the state that was asked for; most often somebody else was faster. Nothing was changed.
          */
@@ -1941,6 +1907,36 @@ export interface components {
             /** @description Finds the request in the log. */
             requestId: string;
             state: string;
+        };
+        /**
+         * External reference taken
+         * @description An order of this channel already has this external reference. Nothing was created.
+         */
+        ExternalRefTakenProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "external-ref-taken";
+            /** @description Finds the request in the log. */
+            requestId: string;
+            /** Format: uuid */
+            orderId: string;
         };
         /**
          * Refused by a guard
@@ -1975,6 +1971,68 @@ export interface components {
             }[];
         };
         /**
+         * Request with this key is still running
+         * @description An earlier request with this idempotency key has not finished yet.
+         */
+        IdempotencyKeyInFlightProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "idempotency-key-in-flight";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Illegal transition
+         * @description The workflow has no step from the state the record is in to the state that was asked for. Nothing was changed.
+         */
+        IllegalTransitionProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "illegal-transition";
+            /** @description Finds the request in the log. */
+            requestId: string;
+            /** @description The state it is in. */
+            from: string;
+            /** @description The state that was asked for. */
+            to: string;
+            /** @description The states that can be reached from here. */
+            allowed: string[];
+        };
+        /**
          * Not editable in this state
          * @description The change touches fields that can no longer change in the state that the order is in. Lines and shipping are fixed once an order is confirmed, contacts once it is shipped; metadata can always change.
          */
@@ -2005,10 +2063,10 @@ export interface components {
             fields: string[];
         };
         /**
-         * External reference taken
-         * @description An order of this channel already has this external reference. Nothing was created.
+         * Payment in progress
+         * @description The order has a live payment, which stands in the way of this step.
          */
-        ExternalRefTakenProblem: {
+        PaymentInProgressProblem: {
             /**
              * Format: uri-reference
              * @description A page that says what happened and what to do.
@@ -2028,11 +2086,37 @@ export interface components {
              * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            code: "external-ref-taken";
+            code: "payment-in-progress";
             /** @description Finds the request in the log. */
             requestId: string;
-            /** Format: uuid */
-            orderId: string;
+        };
+        /**
+         * Refund exceeds what was captured
+         * @description All refunds together would be more than was captured. Nothing was refunded.
+         */
+        RefundExceedsCapturedProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 409;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            code: "refund-exceeds-captured";
+            /** @description Finds the request in the log. */
+            requestId: string;
         };
         /**
          * Subject taken
@@ -2089,90 +2173,6 @@ export interface components {
              * @enum {string}
              */
             code: "would-lock-out";
-            /** @description Finds the request in the log. */
-            requestId: string;
-        };
-        /**
-         * Refund exceeds what was captured
-         * @description All refunds together would be more than was captured. Nothing was refunded.
-         */
-        RefundExceedsCapturedProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 409;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "refund-exceeds-captured";
-            /** @description Finds the request in the log. */
-            requestId: string;
-        };
-        /**
-         * Payment in progress
-         * @description The order has a live payment, which stands in the way of this step.
-         */
-        PaymentInProgressProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 409;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "payment-in-progress";
-            /** @description Finds the request in the log. */
-            requestId: string;
-        };
-        /**
-         * Request with this key is still running
-         * @description An earlier request with this idempotency key has not finished yet.
-         */
-        IdempotencyKeyInFlightProblem: {
-            /**
-             * Format: uri-reference
-             * @description A page that says what happened and what to do.
-             */
-            type: string;
-            title: string;
-            /** @constant */
-            status: 409;
-            /** @description About this very case, for a person. */
-            detail: string;
-            /**
-             * Format: uri-reference
-             * @description Path of the request.
-             */
-            instance?: string;
-            /**
-             * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            code: "idempotency-key-in-flight";
             /** @description Finds the request in the log. */
             requestId: string;
         };
@@ -2291,10 +2291,10 @@ export interface components {
             requestId: string;
         };
         /**
-         * Validation failed
-         * @description The body is sound JSON, but values in it are missing, wrong or out of bounds, or it holds fields that the operation does not know. Nothing was stored.
+         * Idempotency key reused
+         * @description This idempotency key belongs to another request. Its answer is not shown.
          */
-        ValidationFailedProblem: {
+        IdempotencyKeyReusedProblem: {
             /**
              * Format: uri-reference
              * @description A page that says what happened and what to do.
@@ -2314,20 +2314,9 @@ export interface components {
              * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            code: "validation-failed";
+            code: "idempotency-key-reused";
             /** @description Finds the request in the log. */
             requestId: string;
-            /** @description Each fault of a request that could not be used. */
-            errors: {
-                /** @description RFC 6901 pointer into the body. */
-                pointer?: string;
-                /** @description Name of a query or path parameter, or of a header. */
-                parameter?: string;
-                detail: string;
-                /** @description Place in a body that could not be read, from 1. */
-                line?: number;
-                column?: number;
-            }[];
         };
         /**
          * Reason required
@@ -2390,10 +2379,10 @@ export interface components {
             actual: number;
         };
         /**
-         * Idempotency key reused
-         * @description This idempotency key belongs to another request. Its answer is not shown.
+         * Validation failed
+         * @description The body is sound JSON, but values in it are missing, wrong or out of bounds, or it holds fields that the operation does not know. Nothing was stored.
          */
-        IdempotencyKeyReusedProblem: {
+        ValidationFailedProblem: {
             /**
              * Format: uri-reference
              * @description A page that says what happened and what to do.
@@ -2413,9 +2402,20 @@ export interface components {
              * @description Stable: what programs decide by. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            code: "idempotency-key-reused";
+            code: "validation-failed";
             /** @description Finds the request in the log. */
             requestId: string;
+            /** @description Each fault of a request that could not be used. */
+            errors: {
+                /** @description RFC 6901 pointer into the body. */
+                pointer?: string;
+                /** @description Name of a query or path parameter, or of a header. */
+                parameter?: string;
+                detail: string;
+                /** @description Place in a body that could not be read, from 1. */
+                line?: number;
+                column?: number;
+            }[];
         };
         /**
          * If-Match required

@@ -2,15 +2,25 @@ import { Body, Controller, Get, Headers, Param, Post, Query, Res } from '@nestjs
 import { ApiBearerAuth, ApiCreatedResponse, ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import {
+  alreadyInState,
   ApiProblems,
   entityTag,
+  guardRefused,
   Idempotent,
+  illegalTransition,
+  invalidParameter,
+  malformedBody,
   NoQuery,
+  notFound,
+  quantityExceeded,
   READERS,
+  reasonRequired,
   Roles,
+  staleVersion,
   TenantTransaction,
   Tx,
   UuidParamPipe,
+  validationFailed,
   versionOfIfMatch,
   WRITERS,
 } from 'waybill/extension';
@@ -28,7 +38,7 @@ export class ReturnsController {
   @Roles(...WRITERS)
   @ApiOperation({ operationId: 'requestReturn', summary: 'Return units of a line of a delivered order' })
   @ApiCreatedResponse({ type: ReturnDto })
-  @ApiProblems('malformed-body', 'validation-failed', 'not-found', 'guard-refused', 'quantity-exceeded')
+  @ApiProblems(malformedBody, validationFailed, notFound, guardRefused, quantityExceeded)
   async request(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) orderId: string,
@@ -43,7 +53,7 @@ export class ReturnsController {
   @Roles(...READERS)
   @ApiOperation({ operationId: 'getReturn', summary: 'Read a return' })
   @ApiOkResponse({ type: ReturnDto })
-  @ApiProblems('not-found')
+  @ApiProblems(notFound)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -60,8 +70,15 @@ export class ReturnsController {
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that the decision was made on.' })
   @ApiCreatedResponse({ type: ReturnDto })
   @ApiProblems(
-    ...(['malformed-body', 'validation-failed', 'invalid-parameter', 'not-found', 'reason-required'] as const),
-    ...(['illegal-transition', 'already-in-state', 'guard-refused', 'stale-version'] as const),
+    malformedBody,
+    validationFailed,
+    invalidParameter,
+    notFound,
+    reasonRequired,
+    illegalTransition,
+    alreadyInState,
+    guardRefused,
+    staleVersion,
   )
   async move(
     @Tx() tx: TenantTransaction,

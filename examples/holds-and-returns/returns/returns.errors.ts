@@ -1,4 +1,12 @@
-import { DomainError, postgresError, refusalDetail } from 'waybill/extension';
+import {
+  DomainError,
+  guardRefused,
+  illegalTransition,
+  notFound,
+  postgresError,
+  quantityExceeded,
+  refusalDetail,
+} from 'waybill/extension';
 
 const FOREIGN_KEY_VIOLATION = '23503';
 
@@ -7,16 +15,16 @@ export function returnError(error: unknown): unknown {
   const refusal = postgresError(error);
   switch (refusal?.code) {
     case 'WX001':
-      return new DomainError('guard-refused', 'Only what was delivered can be returned.', {
+      return new DomainError(guardRefused, 'Only what was delivered can be returned.', {
         guards: [{ code: 'order-delivered', detail: refusal.message }],
       });
     case 'WX002':
-      return new DomainError('quantity-exceeded', `${refusal.message}.`);
+      return new DomainError(quantityExceeded, `${refusal.message}.`);
     case FOREIGN_KEY_VIOLATION:
-      return new DomainError('not-found', 'There is no such order, or no such line.');
+      return new DomainError(notFound, 'There is no such order, or no such line.');
     case 'WB010': {
       const members = refusalDetail<{ from: string; to: string; allowed: string[] }>(refusal);
-      return new DomainError('illegal-transition', `A return can't go from ${members.from} to ${members.to}.`, members);
+      return new DomainError(illegalTransition, `A return can't go from ${members.from} to ${members.to}.`, members);
     }
     default:
       return error;

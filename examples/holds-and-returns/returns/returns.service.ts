@@ -1,5 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { DomainError, type TenantTransaction, WorkflowService } from 'waybill/extension';
+import {
+  alreadyInState,
+  DomainError,
+  notFound,
+  staleVersion,
+  type TenantTransaction,
+  WorkflowService,
+} from 'waybill/extension';
 import type { RequestReturnBody, ReturnDto } from './dto/return.dto.js';
 import { ReturnsRepository } from './returns.repository.js';
 
@@ -28,9 +35,9 @@ export class ReturnsService {
   ): Promise<ReturnDto> {
     const { status: from, version } = found(await this.returns.lock(tx, id));
     if (expectedVersion !== null && expectedVersion !== version) {
-      throw new DomainError('stale-version', `The return is at version ${version} by now.`, { current: version });
+      throw new DomainError(staleVersion, `The return is at version ${version} by now.`, { current: version });
     }
-    if (from === to) throw new DomainError('already-in-state', `The return is already ${to}.`, { state: to });
+    if (from === to) throw new DomainError(alreadyInState, `The return is already ${to}.`, { state: to });
     const change = { machine: 'return', entityId: id, from, to, reason };
     await this.workflow.askGuards(tx, change);
     const moved = await this.returns.move(tx, id, to, reason);
@@ -40,6 +47,6 @@ export class ReturnsService {
 }
 
 function found(one: ReturnDto | undefined): ReturnDto {
-  if (!one) throw new DomainError('not-found', 'There is no such return.');
+  if (!one) throw new DomainError(notFound, 'There is no such return.');
   return one;
 }

@@ -1,5 +1,5 @@
 import { createLocalJWKSet, errors, type FlattenedJWSInput, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
-import { DomainError } from '../../problems/index.js';
+import { DomainError, unavailable } from '../../problems/index.js';
 
 /** From this age on the keys are fetched again, beside the requests. */
 const REFRESH_MS = 600_000;
@@ -12,9 +12,9 @@ const COOLDOWN_MS = 10_000;
 const TIMEOUT_MS = 3_000;
 const MAX_BYTES = 524_288;
 
-export class IdentityProviderUnreachable extends DomainError<'unavailable'> {
+export class IdentityProviderUnreachable extends DomainError<typeof unavailable> {
   constructor(cause: unknown) {
-    super('unavailable', 'The keys of the identity provider cannot be fetched at the moment.', {}, { cause });
+    super(unavailable, 'The keys of the identity provider cannot be fetched at the moment.', {}, { cause });
   }
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { alreadyInState } from '../../../src/workflow/index.js';
 import { DomainError } from '../../../src/problems/index.js';
 import { CollisionError } from '../../../src/database/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
@@ -169,7 +170,7 @@ describe('a kept problem whose key another attempt took meanwhile', () => {
       await tx.adHocRows('ROLLBACK', []);
       gate.resolve();
       await sleep(300);
-      throw new DomainError('already-in-state', 'Too late.', { state: 'x' });
+      throw new DomainError(alreadyInState, 'Too late.', { state: 'x' });
     });
     const first = service.as('operator').post('/v1/notes', body, key);
     await gate.promise;

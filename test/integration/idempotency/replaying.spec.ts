@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { externalRefTaken } from '../../../src/orders/index.js';
 import { DomainError } from '../../../src/problems/index.js';
 import type { Answer } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
@@ -163,7 +164,7 @@ describe('a problem', () => {
   it('that is kept undoes what the handler wrote before', async () => {
     interfere((_tx, reply) => {
       reply.header('etag', '"9"');
-      throw new DomainError('external-ref-taken', 'Taken.', { orderId: randomUUID() });
+      throw new DomainError(externalRefTaken, 'Taken.', { orderId: randomUUID() });
     });
     const [first, second] = await twice((key) => service.as('operator').post('/v1/notes', { text: 'undone' }, key));
     expect(first.status).toBe(409);
