@@ -1,4 +1,4 @@
--- Step 0001 of 2025-11-30T00:00:01.000Z: the schema from nothing, which is migrations/sql in its order.
+-- Step 0001 of 2025-11-30T00:00:01.000Z, by npm run migration:release.
 
 -- migrations/sql/context/1-schema.sql
 

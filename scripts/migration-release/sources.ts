@@ -65,6 +65,9 @@ export async function runSources(
         error.message = `migrations/sql/${name}${lineOf(text, error)}: ${error.message}`;
         throw error;
       });
+      const [end] = (await client.query<{ role: string }>('SELECT current_user AS role')).rows;
+      if (end?.role !== 'waybill_owner')
+        throw new Error(`migrations/sql/${name} ends as ${end?.role}: RESET ROLE is missing`);
     }
     await afterArea(area);
   }

@@ -10,7 +10,7 @@ import { releasedSteps } from '../../../src/database/released-steps.js';
 import { startTestApp } from '../../support/app.js';
 import { createTestDatabase } from '../../support/database.js';
 import { place, placeIn, read } from '../../support/orders.js';
-import { schemaText } from '../../support/schema-text.js';
+import { schemaText } from '../../support/schema.js';
 import { refusalOf, rows, withClient } from '../../support/sql.js';
 
 const NAMES = releasedSteps().map(({ name }) => name);

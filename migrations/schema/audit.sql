@@ -1,0 +1,459 @@
+-- What the area audit makes, as PostgreSQL 18 describes it: for reading and reviewing; nothing runs this file.
+-- npm run migration:release writes it.
+
+CREATE SCHEMA audit AUTHORIZATION waybill_audit;
+GRANT USAGE ON SCHEMA audit TO waybill_app;
+GRANT USAGE ON SCHEMA audit TO waybill_owner;
+GRANT USAGE ON SCHEMA audit TO waybill_sealer;
+
+ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+
+CREATE TABLE audit.checkpoints (
+  tenant_id bigint NOT NULL,
+  size bigint NOT NULL,
+  root bytea NOT NULL,
+  note text NOT NULL,
+  created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+ALTER TABLE audit.checkpoints ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.checkpoints ADD CONSTRAINT checkpoints_pkey PRIMARY KEY (tenant_id, size);
+ALTER TABLE audit.checkpoints ADD CONSTRAINT checkpoints_root_length CHECK ((octet_length(root) = 32));
+CREATE POLICY checkpoints_seal ON audit.checkpoints FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY checkpoints_tenant ON audit.checkpoints FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER checkpoints_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.checkpoints FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.checkpoints ENABLE ALWAYS TRIGGER checkpoints_00_append_only;
+GRANT SELECT ON audit.checkpoints TO waybill_app;
+GRANT SELECT ON audit.checkpoints TO waybill_owner;
+GRANT INSERT ON audit.checkpoints TO waybill_sealer;
+GRANT SELECT ON audit.checkpoints TO waybill_sealer;
+
+CREATE TABLE audit.events (
+  tenant_id bigint NOT NULL,
+  stream text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  event_id uuid NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  actor uuid NOT NULL,
+  occurred_us bigint NOT NULL,
+  body text NOT NULL,
+  prev_hash bytea NOT NULL,
+  event_hash bytea NOT NULL,
+  format smallint NOT NULL
+);
+ALTER TABLE audit.events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.events ADD CONSTRAINT events_pkey PRIMARY KEY (tenant_id, stream, version);
+CREATE POLICY events_append ON audit.events FOR INSERT TO waybill_audit WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE POLICY events_seal ON audit.events FOR SELECT TO waybill_sealer USING (true);
+CREATE POLICY events_tenant ON audit.events FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.events FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.events ENABLE ALWAYS TRIGGER events_00_append_only;
+GRANT SELECT ON audit.events TO waybill_app;
+GRANT SELECT ON audit.events TO waybill_owner;
+GRANT SELECT ON audit.events TO waybill_sealer;
+COMMENT ON COLUMN audit.events.body IS 'JSON text, stored verbatim and hashed as stored.';
+COMMENT ON COLUMN audit.events.occurred_us IS 'Microseconds since 1970-01-01T00:00:00Z.';
+
+CREATE TABLE audit.keys (
+  tenant_id bigint NOT NULL,
+  valid_from bigint NOT NULL,
+  public_key bytea NOT NULL,
+  created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+ALTER TABLE audit.keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.keys ADD CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from);
+ALTER TABLE audit.keys ADD CONSTRAINT keys_public_key_length CHECK ((octet_length(public_key) = 32));
+CREATE POLICY keys_seal ON audit.keys FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY keys_tenant ON audit.keys FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER keys_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.keys FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.keys ENABLE ALWAYS TRIGGER keys_00_append_only;
+GRANT SELECT ON audit.keys TO waybill_app;
+GRANT SELECT ON audit.keys TO waybill_owner;
+GRANT INSERT ON audit.keys TO waybill_sealer;
+GRANT SELECT ON audit.keys TO waybill_sealer;
+COMMENT ON COLUMN audit.keys.valid_from IS 'Index of the first leaf that this Ed25519 key signs.';
+
+CREATE TABLE audit.leaves (
+  tenant_id bigint NOT NULL,
+  leaf_index bigint NOT NULL,
+  stream text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  signature bytea NOT NULL,
+  leaf_hash bytea NOT NULL
+);
+ALTER TABLE audit.leaves ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.leaves ADD CONSTRAINT leaves_event_key UNIQUE (tenant_id, stream, version);
+ALTER TABLE audit.leaves ADD CONSTRAINT leaves_hash_length CHECK ((octet_length(leaf_hash) = 32));
+ALTER TABLE audit.leaves ADD CONSTRAINT leaves_index_range CHECK (((leaf_index >= 0) AND (leaf_index <= '9007199254740991'::bigint)));
+ALTER TABLE audit.leaves ADD CONSTRAINT leaves_pkey PRIMARY KEY (tenant_id, leaf_index);
+ALTER TABLE audit.leaves ADD CONSTRAINT leaves_signature_length CHECK ((octet_length(signature) = 64));
+CREATE POLICY leaves_seal ON audit.leaves FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY leaves_tenant ON audit.leaves FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER leaves_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.leaves FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.leaves ENABLE ALWAYS TRIGGER leaves_00_append_only;
+GRANT SELECT ON audit.leaves TO waybill_app;
+GRANT SELECT ON audit.leaves TO waybill_owner;
+GRANT INSERT ON audit.leaves TO waybill_sealer;
+GRANT SELECT ON audit.leaves TO waybill_sealer;
+
+CREATE TABLE audit.logs (
+  tenant_id bigint NOT NULL,
+  origin text COLLATE "C" NOT NULL,
+  created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+ALTER TABLE audit.logs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.logs ADD CONSTRAINT logs_pkey PRIMARY KEY (tenant_id);
+CREATE POLICY logs_lock ON audit.logs FOR UPDATE TO waybill_audit USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE POLICY logs_seal ON audit.logs FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY logs_tenant ON audit.logs FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER logs_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.logs FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.logs ENABLE ALWAYS TRIGGER logs_00_append_only;
+GRANT SELECT ON audit.logs TO waybill_app;
+GRANT SELECT ON audit.logs TO waybill_owner;
+GRANT INSERT ON audit.logs TO waybill_sealer;
+GRANT SELECT ON audit.logs TO waybill_sealer;
+GRANT UPDATE ON audit.logs TO waybill_sealer;
+COMMENT ON TABLE audit.logs IS 'One log a tenant, made when its first event is sealed. Its row is the lock of whoever appends.';
+
+CREATE TABLE audit.nodes (
+  tenant_id bigint NOT NULL,
+  level smallint NOT NULL,
+  node_index bigint NOT NULL,
+  hash bytea NOT NULL
+);
+ALTER TABLE audit.nodes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.nodes ADD CONSTRAINT nodes_hash_length CHECK ((octet_length(hash) = 32));
+ALTER TABLE audit.nodes ADD CONSTRAINT nodes_level_check CHECK (((level > 0) AND (((level)::integer % 8) = 0)));
+ALTER TABLE audit.nodes ADD CONSTRAINT nodes_pkey PRIMARY KEY (tenant_id, level, node_index);
+CREATE POLICY nodes_seal ON audit.nodes FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY nodes_tenant ON audit.nodes FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER nodes_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.nodes FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.nodes ENABLE ALWAYS TRIGGER nodes_00_append_only;
+GRANT SELECT ON audit.nodes TO waybill_app;
+GRANT SELECT ON audit.nodes TO waybill_owner;
+GRANT INSERT ON audit.nodes TO waybill_sealer;
+GRANT SELECT ON audit.nodes TO waybill_sealer;
+COMMENT ON TABLE audit.nodes IS 'Roots of complete subtrees of 256, 65536, … leaves: level l, node i covers the leaves i * 2^l to (i + 1) * 2^l - 1. Nodes between are computed from at most 255 hashes.';
+
+CREATE TABLE audit.queue (
+  tenant_id bigint NOT NULL,
+  stream text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  occurred_us bigint NOT NULL
+);
+ALTER TABLE audit.queue ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.queue ADD CONSTRAINT queue_pkey PRIMARY KEY (tenant_id, stream, version);
+CREATE POLICY queue_append ON audit.queue FOR INSERT TO waybill_audit WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE POLICY queue_seal ON audit.queue FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY queue_tenant ON audit.queue FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER queue_00_no_update BEFORE UPDATE OR TRUNCATE ON audit.queue FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.queue ENABLE ALWAYS TRIGGER queue_00_no_update;
+GRANT SELECT ON audit.queue TO waybill_app;
+GRANT SELECT ON audit.queue TO waybill_owner;
+GRANT DELETE ON audit.queue TO waybill_sealer;
+GRANT SELECT ON audit.queue TO waybill_sealer;
+COMMENT ON TABLE audit.queue IS 'Events that are not sealed yet. The append writes a row, the sealing takes it away; nothing depends on the order of commits.';
+
+CREATE TABLE audit.verifications (
+  tenant_id bigint NOT NULL,
+  id uuid NOT NULL,
+  started_at timestamp with time zone NOT NULL,
+  finished_at timestamp with time zone NOT NULL,
+  verdict text COLLATE "C" NOT NULL,
+  from_index bigint NOT NULL,
+  size bigint NOT NULL,
+  root bytea NOT NULL,
+  result jsonb NOT NULL
+);
+ALTER TABLE audit.verifications ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE audit.verifications ADD CONSTRAINT verifications_pkey PRIMARY KEY (tenant_id, id);
+ALTER TABLE audit.verifications ADD CONSTRAINT verifications_verdict_check CHECK ((verdict = ANY (ARRAY['intact'::text, 'tampered'::text, 'unverifiable'::text])));
+CREATE INDEX verifications_finished_idx ON audit.verifications USING btree (tenant_id, finished_at);
+CREATE POLICY verifications_seal ON audit.verifications FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
+CREATE POLICY verifications_tenant ON audit.verifications FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER verifications_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.verifications FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.verifications ENABLE ALWAYS TRIGGER verifications_00_append_only;
+GRANT SELECT ON audit.verifications TO waybill_app;
+GRANT SELECT ON audit.verifications TO waybill_owner;
+GRANT INSERT ON audit.verifications TO waybill_sealer;
+GRANT SELECT ON audit.verifications TO waybill_sealer;
+
+GRANT SELECT (id) ON waybill.users TO waybill_audit;
+GRANT SELECT (subject) ON waybill.users TO waybill_audit;
+GRANT SELECT (tenant_id) ON waybill.users TO waybill_audit;
+
+CREATE VIEW audit.field_changes WITH (security_invoker=true) AS
+ SELECT e.tenant_id,
+    ((e.body)::jsonb ->> 'table'::text) AS table_name,
+    split_part(e.stream, '/'::text, 2) AS record_id,
+    e.version,
+    c.key AS field_name,
+        CASE
+            WHEN (e.version > 1) THEN NULLIF((c.value -> 'old'::text), 'null'::jsonb)
+            ELSE NULL::jsonb
+        END AS old_value,
+        CASE
+            WHEN (e.version > 1) THEN NULLIF((c.value -> 'new'::text), 'null'::jsonb)
+            ELSE c.value
+        END AS new_value,
+    e.actor AS changed_by,
+    ('1970-01-01 00:00:00+00'::timestamp with time zone + ((e.occurred_us)::double precision * '00:00:00.000001'::interval)) AS changed_at
+   FROM (audit.events e
+     CROSS JOIN LATERAL jsonb_each(((e.body)::jsonb ->
+        CASE
+            WHEN (e.version > 1) THEN 'changes'::text
+            ELSE 'snapshot'::text
+        END)) c(key, value));
+GRANT SELECT ON audit.field_changes TO waybill_app;
+GRANT SELECT ON audit.field_changes TO waybill_owner;
+GRANT SELECT ON audit.field_changes TO waybill_sealer;
+
+CREATE OR REPLACE FUNCTION audit.append(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  INSERT INTO audit.events (tenant_id, stream, version, event_id, type, actor, occurred_us, body, prev_hash, event_hash, format)
+  VALUES (p_tenant, p_stream, p_version, p_event_id, p_type, p_actor, p_occurred_us, p_body, p_prev_hash,
+          audit.event_hash(p_tenant, p_event_id, p_stream, p_version, p_occurred_us, p_type, p_actor, p_body, p_prev_hash, 1::smallint), 1);
+  INSERT INTO audit.queue (tenant_id, stream, version, occurred_us) VALUES (p_tenant, p_stream, p_version, p_occurred_us);
+END
+$function$;
+COMMENT ON FUNCTION audit.append(bigint,uuid,text,bigint,bigint,text,uuid,text,bytea) IS 'Appends one event and queues it for sealing. Nobody but waybill_audit''s own functions may execute it.';
+
+CREATE OR REPLACE FUNCTION audit.changes(p_old jsonb, p_new jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN (
+    SELECT coalesce(jsonb_object_agg(key, jsonb_build_object('old', o.value, 'new', n.value)), '{}'::jsonb)
+    FROM jsonb_each(p_old) o FULL JOIN jsonb_each(p_new) n USING (key)
+    WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt'));
+END
+$function$;
+COMMENT ON FUNCTION audit.changes(jsonb,jsonb) IS 'Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.';
+
+CREATE OR REPLACE FUNCTION audit.event_hash(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea, p_format smallint)
+ RETURNS bytea
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN sha256(convert_to('waybill-audit/v' || p_format || E'\n', 'UTF8') || int8send(p_tenant) || uuid_send(p_event_id)
+    || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8') || int8send(p_version) || int8send(p_occurred_us)
+    || int4send(octet_length(p_type)) || convert_to(p_type, 'UTF8') || uuid_send(p_actor)
+    || int4send(octet_length(p_body)) || convert_to(p_body, 'UTF8') || p_prev_hash);
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.event_hash(bigint,uuid,text,bigint,bigint,text,uuid,text,bytea,smallint) TO waybill_app;
+GRANT EXECUTE ON FUNCTION audit.event_hash(bigint,uuid,text,bigint,bigint,text,uuid,text,bytea,smallint) TO waybill_owner;
+GRANT EXECUTE ON FUNCTION audit.event_hash(bigint,uuid,text,bigint,bigint,text,uuid,text,bytea,smallint) TO waybill_sealer;
+
+CREATE OR REPLACE FUNCTION audit.genesis_hash(p_tenant bigint, p_stream text)
+ RETURNS bytea
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN sha256(convert_to(E'waybill-audit/genesis/v1\n', 'UTF8') || int8send(p_tenant)
+    || int4send(octet_length(p_stream)) || convert_to(p_stream, 'UTF8'));
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_app;
+GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_owner;
+GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_sealer;
+
+CREATE OR REPLACE FUNCTION audit.pii_digest(p_salt bytea, p_field text, p_value text)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN encode(sha256(convert_to(E'waybill-pii/v1\n', 'UTF8') || p_salt
+    || int4send(octet_length(p_field)) || convert_to(p_field, 'UTF8')
+    || int4send(octet_length(p_value)) || convert_to(p_value, 'UTF8')), 'hex');
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.pii_digest(bytea,text,text) TO waybill_owner;
+
+CREATE OR REPLACE FUNCTION audit.record_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_stream text := TG_ARGV[0] || '/' || NEW.id;
+  v_type text := TG_ARGV[0] || '.created';
+  v_event_id uuid := gen_random_uuid();
+  v_occurred_us bigint := extract(epoch FROM NEW.updated_at) * 1000000;
+  v_actor uuid := current_setting('waybill.actor')::uuid;
+  v_snapshot jsonb;
+  v_changes jsonb;
+  v_reason text;
+  v_prev_hash bytea;
+  v_prev_body text;
+  v_body text;
+BEGIN
+  IF TG_ARGV[1] = 'waybill.order_snapshot' THEN
+    v_snapshot := waybill.order_snapshot(NEW.tenant_id, NEW.id);
+  ELSE
+    EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    v_prev_hash := audit.genesis_hash(NEW.tenant_id, v_stream);
+  ELSE
+    SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
+    WHERE e.tenant_id = NEW.tenant_id AND e.stream = v_stream AND e.version = NEW.version - 1;
+    v_changes := audit.changes(v_prev_body::jsonb -> 'snapshot', v_snapshot);
+    v_type := coalesce(TG_ARGV[4], TG_ARGV[0] || '.updated');
+    IF NEW.status <> OLD.status THEN
+      v_type := TG_ARGV[0] || '.' || NEW.status;
+      IF TG_ARGV[2] = 'waybill.order_status_history' THEN
+        SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
+        WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+      ELSE
+        EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
+                     TG_ARGV[2], TG_ARGV[3])
+      INTO STRICT v_reason USING NEW.tenant_id, NEW.id;
+      END IF;
+    END IF;
+  END IF;
+  v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,
+                               'requestId', nullif(current_setting('waybill.request_id', true), ''))::text;
+  PERFORM audit.append(NEW.tenant_id, v_event_id, v_stream, NEW.version, v_occurred_us, v_type, v_actor, v_body, v_prev_hash);
+  RETURN NULL;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.record_change() TO waybill_owner;
+COMMENT ON FUNCTION audit.record_change() IS 'AFTER INSERT OR UPDATE … FOR EACH ROW, arguments: stream prefix, snapshot function(tenant, id), history table, its column for this entity, and, where it isn''t <prefix>.updated, the type of a change that leaves the status. Appends one event.';
+
+CREATE OR REPLACE FUNCTION audit.record_log_event(p_tenant bigint, p_type text, p_snapshot jsonb)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_stream text := 'log/' || p_tenant;
+  v_last audit.events;
+  v_actor uuid;
+  v_occurred_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
+BEGIN
+  IF p_type NOT IN ('log.key-rotated', 'log.resumed') THEN
+    RAISE EXCEPTION 'A log has no events of the type %', p_type USING ERRCODE = 'WB002';
+  END IF;
+  -- Whoever appends to the log holds its row, so this stream cannot fork either.
+  PERFORM FROM audit.logs l WHERE l.tenant_id = p_tenant FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'Tenant % has no log in this context', p_tenant
+      USING ERRCODE = 'WB001', HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, NULL, …);';
+  END IF;
+  SELECT u.id INTO STRICT v_actor FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
+  SELECT e.* INTO v_last FROM audit.events e
+  WHERE e.tenant_id = p_tenant AND e.stream = v_stream ORDER BY e.version DESC LIMIT 1;
+  PERFORM audit.append(p_tenant, gen_random_uuid(), v_stream, coalesce(v_last.version, 0) + 1,
+    greatest(v_occurred_us, v_last.occurred_us + 1), p_type, v_actor,
+    jsonb_build_object('table', 'logs', 'reason', NULL, 'changes', NULL, 'snapshot', p_snapshot, 'requestId', NULL)::text,
+    coalesce(v_last.event_hash, audit.genesis_hash(p_tenant, v_stream)));
+  RETURN coalesce(v_last.version, 0) + 1;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.record_log_event(bigint,text,jsonb) TO waybill_sealer;
+COMMENT ON FUNCTION audit.record_log_event(bigint,text,jsonb) IS 'Appends an event about the log itself to the stream log/<tenant>, as the tenant''s system user, and returns its version. For waybill_sealer, in the tenant''s context.';
+
+CREATE OR REPLACE FUNCTION audit.refuse_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RAISE EXCEPTION '% on %.% is refused: it is append-only', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
+    USING ERRCODE = 'WB002';
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION audit.state_faults(p_tenant bigint, p_prefix text, p_after uuid, p_limit integer)
+ RETURNS TABLE(last_id uuid, code text, stream text, version bigint, detail text)
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_source record;
+  v_entity record;
+  v_values text;
+  v_ids uuid[] := '{}';
+BEGIN
+  SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
+  FOR v_entity IN EXECUTE format($q$
+    SELECT t.id, %s(t.tenant_id, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
+    FROM (SELECT tenant_id, id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t
+    LEFT JOIN LATERAL (SELECT version, body FROM audit.events
+                       WHERE tenant_id = $1 AND stream = $4 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
+    ORDER BY t.id $q$, v_source.snapshot_function, v_source.entity_table)
+    USING p_tenant, p_after, p_limit, p_prefix
+  LOOP
+    last_id := v_entity.id;
+    v_ids := v_ids || v_entity.id;
+    CONTINUE WHEN code IS NOT NULL;
+    stream := p_prefix || '/' || v_entity.id;
+    version := v_entity.version;
+    IF v_entity.snapshot IS NULL THEN
+      code := 'MISSING_STREAM';
+      detail := 'it is there, and no event tells of it';
+    ELSE
+      SELECT 'STATE_DRIFT', 'its ' || string_agg(s.key, ', ' ORDER BY s.key) || ' is not what its last event says'
+      INTO code, detail FROM jsonb_each(v_entity.snapshot) s
+      WHERE v_entity.state -> s.key IS DISTINCT FROM s.value HAVING count(*) > 0;
+    END IF;
+  END LOOP;
+
+  -- A module with personal data brings <prefix>_missing_values; what it says explains a drift of digests.
+  v_values := to_regprocedure(format('waybill.%I(bigint, uuid[])', p_prefix || '_missing_values'))::regproc;
+  IF v_values IS NOT NULL AND cardinality(v_ids) > 0 THEN
+    FOR v_entity IN EXECUTE format('SELECT * FROM %s($1, $2) LIMIT 1', v_values) USING p_tenant, v_ids LOOP
+      stream := p_prefix || '/' || v_entity.id;
+      version := v_entity.version;
+      code := CASE v_entity.state WHEN 'missing' THEN 'VALUE_MISSING' ELSE 'STATE_DRIFT' END;
+      detail := format('the value of %s is %s, and no erasure tells why', v_entity.field, v_entity.state);
+    END LOOP;
+  END IF;
+
+  -- A subquery rather than NOT EXISTS: for LIMIT 1 the planner compares every event with every entity.
+  IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+    EXECUTE format($q$
+      SELECT e.stream, 'STATE_DRIFT', 'its events are there, and it is gone' FROM audit.events e
+      WHERE e.tenant_id = $1 AND e.stream > $2 || '/' AND e.stream < $2 || '0' AND e.version = 1
+        AND (SELECT t.id FROM %s t WHERE t.tenant_id = $1 AND t.id = split_part(e.stream, '/', 2)::uuid) IS NULL
+      ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
+    INTO stream, code, detail USING p_tenant, p_prefix;
+  END IF;
+  RETURN NEXT;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.state_faults(bigint,text,uuid,integer) TO waybill_sealer;
+COMMENT ON FUNCTION audit.state_faults(bigint,text,uuid,integer) IS 'Compares the next entities of one table with the last events of their streams, through the same snapshot function, on the members that the event has. One row: the last entity that was looked at, and the first fault. In the tenant''s context.';
+
+CREATE OR REPLACE FUNCTION audit.state_sources()
+ RETURNS TABLE(prefix text, entity_table regclass, snapshot_function text)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT DISTINCT a.args[1], t.tgrelid::regclass, a.args[2]
+  FROM pg_trigger t
+  CROSS JOIN LATERAL (SELECT string_to_array(encode(t.tgargs, 'escape'), '\000') AS args) a
+  WHERE t.tgfoid = 'audit.record_change()'::regprocedure
+$function$;
+GRANT EXECUTE ON FUNCTION audit.state_sources() TO waybill_sealer;
+COMMENT ON FUNCTION audit.state_sources() IS 'Which tables have streams: prefix, table, snapshot function, as the arguments of their triggers on audit.record_change say.';

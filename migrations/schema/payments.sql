@@ -1,0 +1,713 @@
+-- What the area payments makes, as PostgreSQL 18 describes it: for reading and reviewing; nothing runs this file.
+-- npm run migration:release writes it.
+
+CREATE SCHEMA payment_inbox AUTHORIZATION waybill_owner;
+GRANT USAGE ON SCHEMA payment_inbox TO waybill_app;
+
+CREATE TABLE payment_inbox.stray_events (
+  provider text COLLATE "C" NOT NULL,
+  event text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  received_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_digest_length CHECK ((octet_length(digest) = 32));
+ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_event_length CHECK (((length(event) >= 1) AND (length(event) <= 255)));
+ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_pkey PRIMARY KEY (provider, event);
+ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_type_length CHECK (((length(type) >= 1) AND (length(type) <= 255)));
+CREATE TRIGGER stray_events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON payment_inbox.stray_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
+GRANT INSERT ON payment_inbox.stray_events TO waybill_app;
+GRANT SELECT ON payment_inbox.stray_events TO waybill_app;
+COMMENT ON TABLE payment_inbox.stray_events IS 'Signed events that name no tenant of ours, such as of payments that somebody made at the provider by hand. Apart from what belongs to tenants.';
+
+INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('payment', 'waybill.payments', 'processing');
+INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('refund', 'waybill.refunds', 'processing');
+
+CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW WHEN ((((new.status = 'canceled'::text) AND (old.status <> 'canceled'::text)) OR (new.total <> old.total))) EXECUTE FUNCTION waybill.refuse_while_paying();
+
+CREATE TABLE waybill.payment_attempts (
+  tenant_id bigint NOT NULL,
+  id uuid NOT NULL,
+  payment_id uuid NOT NULL,
+  refund_id uuid,
+  operation text COLLATE "C" NOT NULL,
+  status text COLLATE "C" DEFAULT 'processing'::text NOT NULL,
+  provider_key text COLLATE "C" NOT NULL,
+  payment_method text COLLATE "C",
+  amount bigint NOT NULL,
+  tax bigint NOT NULL,
+  decline_code text COLLATE "C",
+  started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+  settled_at timestamp with time zone
+);
+ALTER TABLE waybill.payment_attempts ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_method_given CHECK (((operation = 'authorize'::text) = (payment_method IS NOT NULL)));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_method_length CHECK (((length(payment_method) >= 1) AND (length(payment_method) <= 255)));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_operation_check CHECK ((operation = ANY (ARRAY['authorize'::text, 'capture'::text, 'void'::text, 'refund'::text])));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_pkey PRIMARY KEY (tenant_id, id);
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_provider_key_format CHECK ((provider_key ~ '^[0-9a-f]{64}$'::text));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_provider_key_key UNIQUE (tenant_id, provider_key);
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds(tenant_id, id);
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_refund_given CHECK (((operation = 'refund'::text) = (refund_id IS NOT NULL)));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_settled CHECK (((status = ANY (ARRAY['succeeded'::text, 'refused'::text])) = (settled_at IS NOT NULL)));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'refused'::text, 'needs_reconciliation'::text])));
+CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts USING btree (tenant_id, payment_id) WHERE ((refund_id IS NULL) AND (status = ANY (ARRAY['processing'::text, 'needs_reconciliation'::text])));
+CREATE INDEX payment_attempts_refund_idx ON waybill.payment_attempts USING btree (tenant_id, refund_id) WHERE (refund_id IS NOT NULL);
+CREATE POLICY payment_attempts_tenant ON waybill.payment_attempts FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER payment_attempts_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER payment_attempts_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what was asked of a provider stays on record');
+CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_attempts FOR EACH ROW WHEN (((old.settled_at IS NOT NULL) OR ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.refund_id IS DISTINCT FROM old.refund_id)) OR (new.operation IS DISTINCT FROM old.operation)) OR (new.provider_key IS DISTINCT FROM old.provider_key)) OR (new.payment_method IS DISTINCT FROM old.payment_method)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.started_at IS DISTINCT FROM old.started_at)))) EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one');
+GRANT SELECT ON waybill.payment_attempts TO waybill_app;
+GRANT SELECT ON waybill.payment_attempts TO waybill_audit;
+COMMENT ON CONSTRAINT payment_attempts_provider_key_key on waybill.payment_attempts IS 'Outlives the client''s key: the provider may still know it when that is forgotten here, and would answer for the old request.';
+COMMENT ON TABLE waybill.payment_attempts IS 'One row for each thing that is asked of a provider: enough to ask again under the same key, without the client.';
+
+CREATE TABLE waybill.payment_status_history (
+  tenant_id bigint NOT NULL,
+  payment_id uuid NOT NULL,
+  seq integer NOT NULL,
+  from_status text COLLATE "C",
+  to_status text COLLATE "C" NOT NULL,
+  changed_by uuid NOT NULL,
+  changed_at timestamp with time zone NOT NULL,
+  reason text,
+  request_id text
+);
+ALTER TABLE waybill.payment_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)));
+ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
+ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_pkey PRIMARY KEY (tenant_id, payment_id, seq);
+ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)));
+ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id);
+CREATE POLICY payment_status_history_tenant ON waybill.payment_status_history FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER payment_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
+CREATE TRIGGER payment_status_history_00_by_trigger BEFORE INSERT ON waybill.payment_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of payments; change the payment');
+CREATE TRIGGER payment_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+GRANT SELECT ON waybill.payment_status_history TO waybill_app;
+GRANT SELECT ON waybill.payment_status_history TO waybill_audit;
+
+CREATE TABLE waybill.payment_webhook_events (
+  tenant_id bigint NOT NULL,
+  provider text COLLATE "C" NOT NULL,
+  event text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  payment_id uuid,
+  outcome text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  received_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+ALTER TABLE waybill.payment_webhook_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_digest_length CHECK ((octet_length(digest) = 32));
+ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_event_length CHECK (((length(event) >= 1) AND (length(event) <= 255)));
+ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_outcome_check CHECK ((outcome = ANY (ARRAY['applied'::text, 'nothing-to-do'::text, 'unknown'::text])));
+ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event);
+ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_type_length CHECK (((length(type) >= 1) AND (length(type) <= 255)));
+CREATE POLICY payment_webhook_events_tenant ON waybill.payment_webhook_events FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER payment_webhook_events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
+CREATE TRIGGER payment_webhook_events_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+GRANT SELECT ON waybill.payment_webhook_events TO waybill_app;
+GRANT SELECT ON waybill.payment_webhook_events TO waybill_audit;
+COMMENT ON COLUMN waybill.payment_webhook_events.digest IS 'SHA-256 of the body. The body itself may hold personal data and can be read at the provider by its event id.';
+
+CREATE TABLE waybill.payments (
+  tenant_id bigint NOT NULL,
+  id uuid NOT NULL,
+  order_id uuid NOT NULL,
+  provider text COLLATE "C" NOT NULL,
+  provider_ref text COLLATE "C",
+  status text COLLATE "C" NOT NULL,
+  version integer DEFAULT 1 NOT NULL,
+  currency text COLLATE "C" NOT NULL,
+  amount bigint NOT NULL,
+  tax bigint NOT NULL,
+  authorized bigint DEFAULT 0 NOT NULL,
+  captured bigint DEFAULT 0 NOT NULL,
+  captured_tax bigint DEFAULT 0 NOT NULL,
+  refunding bigint DEFAULT 0 NOT NULL,
+  refunding_tax bigint DEFAULT 0 NOT NULL,
+  refunded bigint DEFAULT 0 NOT NULL,
+  refunded_tax bigint DEFAULT 0 NOT NULL,
+  decline_code text COLLATE "C",
+  created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+  updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+  transition_reason text
+);
+ALTER TABLE waybill.payments ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_authorized_within_amount CHECK (((authorized >= 0) AND (authorized <= amount)));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_captured_within_authorized CHECK ((((captured >= 0) AND (captured <= authorized)) AND ((captured_tax >= 0) AND (captured_tax <= tax)) AND (((captured - captured_tax) >= 0) AND ((captured - captured_tax) <= (amount - tax)))));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_currency_format CHECK ((currency ~ '^[A-Z]{3}$'::text));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_decline_code_length CHECK (((length(decline_code) >= 1) AND (length(decline_code) <= 100)));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id);
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_pkey PRIMARY KEY (tenant_id, id);
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_format CHECK ((provider ~ '^[a-z][a-z0-9_-]{0,31}$'::text));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_ref_key UNIQUE (tenant_id, provider, provider_ref);
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_ref_length CHECK (((length(provider_ref) >= 1) AND (length(provider_ref) <= 255)));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_refunded_within_captured CHECK (((refunded >= 0) AND (refunding >= 0) AND ((refunded + refunding) <= captured) AND (refunded_tax >= 0) AND (refunding_tax >= 0) AND ((refunded_tax + refunding_tax) <= captured_tax) AND (refunded >= refunded_tax) AND (refunding >= refunding_tax) AND (((refunded - refunded_tax) + (refunding - refunding_tax)) <= (captured - captured_tax))));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'authorized'::text, 'declined'::text, 'capturing'::text, 'captured'::text, 'voiding'::text, 'voided'::text, 'refunded'::text, 'needs_reconciliation'::text])));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_transition_reason_passes CHECK ((transition_reason IS NULL));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_version_positive CHECK ((version >= 1));
+CREATE UNIQUE INDEX payments_live_key ON waybill.payments USING btree (tenant_id, order_id) WHERE (status <> ALL (ARRAY['declined'::text, 'voided'::text, 'refunded'::text]));
+CREATE POLICY payments_tenant ON waybill.payments FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER payments_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER payments_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
+CREATE TRIGGER payments_10_identity BEFORE UPDATE ON waybill.payments FOR EACH ROW WHEN ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.order_id IS DISTINCT FROM old.order_id)) OR (new.provider IS DISTINCT FROM old.provider)) OR (new.currency IS DISTINCT FROM old.currency)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.created_at IS DISTINCT FROM old.created_at)) OR ((old.provider_ref IS NOT NULL) AND (new.provider_ref IS DISTINCT FROM old.provider_ref)))) EXECUTE FUNCTION waybill.refuse_change('tenant_id, id, order_id, provider, currency, amount, tax, created_at and a known provider_ref of a payment never change');
+CREATE TRIGGER payments_10_insert BEFORE INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('payment');
+CREATE TRIGGER payments_20_update BEFORE UPDATE ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('payment', 'waybill.payment_status_history', 'payment_id');
+CREATE TRIGGER payments_30_history AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.payment_status_history', 'payment_id');
+CREATE TRIGGER payments_50_event_insert AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION audit.record_change('payment', 'waybill.payment_snapshot', 'waybill.payment_status_history', 'payment_id');
+CREATE TRIGGER payments_50_event_update AFTER UPDATE ON waybill.payments FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('payment', 'waybill.payment_snapshot', 'waybill.payment_status_history', 'payment_id');
+GRANT SELECT ON waybill.payments TO waybill_app;
+GRANT SELECT ON waybill.payments TO waybill_audit;
+COMMENT ON COLUMN waybill.payments.refunding IS 'Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.';
+COMMENT ON INDEX waybill.payments_live_key IS 'At most one live payment an order, whatever becomes of idempotency keys. Every state that holds money or may yet is live.';
+
+CREATE TABLE waybill.refund_status_history (
+  tenant_id bigint NOT NULL,
+  refund_id uuid NOT NULL,
+  seq integer NOT NULL,
+  from_status text COLLATE "C",
+  to_status text COLLATE "C" NOT NULL,
+  changed_by uuid NOT NULL,
+  changed_at timestamp with time zone NOT NULL,
+  reason text,
+  request_id text
+);
+ALTER TABLE waybill.refund_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)));
+ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_pkey PRIMARY KEY (tenant_id, refund_id, seq);
+ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)));
+ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds(tenant_id, id);
+ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id);
+CREATE POLICY refund_status_history_tenant ON waybill.refund_status_history FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER refund_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
+CREATE TRIGGER refund_status_history_00_by_trigger BEFORE INSERT ON waybill.refund_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of refunds; change the refund');
+CREATE TRIGGER refund_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+GRANT SELECT ON waybill.refund_status_history TO waybill_app;
+GRANT SELECT ON waybill.refund_status_history TO waybill_audit;
+
+CREATE TABLE waybill.refunds (
+  tenant_id bigint NOT NULL,
+  id uuid NOT NULL,
+  payment_id uuid NOT NULL,
+  status text COLLATE "C" NOT NULL,
+  version integer DEFAULT 1 NOT NULL,
+  amount bigint NOT NULL,
+  tax bigint NOT NULL,
+  reason text,
+  provider_ref text COLLATE "C",
+  decline_code text COLLATE "C",
+  created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+  updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+  transition_reason text
+);
+ALTER TABLE waybill.refunds ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_decline_code_length CHECK (((length(decline_code) >= 1) AND (length(decline_code) <= 100)));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id);
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_provider_ref_length CHECK (((length(provider_ref) >= 1) AND (length(provider_ref) <= 255)));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'failed'::text, 'needs_reconciliation'::text])));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_transition_reason_passes CHECK ((transition_reason IS NULL));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_version_positive CHECK ((version >= 1));
+CREATE INDEX refunds_payment_idx ON waybill.refunds USING btree (tenant_id, payment_id, created_at, id);
+CREATE POLICY refunds_tenant ON waybill.refunds FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER refunds_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER refunds_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
+CREATE TRIGGER refunds_10_identity BEFORE UPDATE ON waybill.refunds FOR EACH ROW WHEN (((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.reason IS DISTINCT FROM old.reason)) OR (new.created_at IS DISTINCT FROM old.created_at)) OR ((old.provider_ref IS NOT NULL) AND (new.provider_ref IS DISTINCT FROM old.provider_ref)))) EXECUTE FUNCTION waybill.refuse_change('tenant_id, id, payment_id, amount, tax, reason, created_at and a known provider_ref of a refund never change');
+CREATE TRIGGER refunds_10_insert BEFORE INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('refund');
+CREATE TRIGGER refunds_20_update BEFORE UPDATE ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('refund', 'waybill.refund_status_history', 'refund_id');
+CREATE TRIGGER refunds_30_history AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.refund_status_history', 'refund_id');
+CREATE TRIGGER refunds_50_event_insert AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION audit.record_change('refund', 'waybill.refund_snapshot', 'waybill.refund_status_history', 'refund_id');
+CREATE TRIGGER refunds_50_event_update AFTER UPDATE ON waybill.refunds FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('refund', 'waybill.refund_snapshot', 'waybill.refund_status_history', 'refund_id');
+GRANT SELECT ON waybill.refunds TO waybill_app;
+GRANT SELECT ON waybill.refunds TO waybill_audit;
+
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'authorized', 'captured', '{system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'authorized', 'capturing', '{operator,admin}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'authorized', 'voided', '{system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'authorized', 'voiding', '{operator,admin}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'captured', 'refunded', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'capturing', 'authorized', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'capturing', 'captured', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'capturing', 'needs_reconciliation', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'authorized', '{admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'captured', '{admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'declined', '{admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'voided', '{admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'processing', 'authorized', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'processing', 'declined', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'processing', 'needs_reconciliation', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'refunded', 'captured', '{system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'voiding', 'authorized', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'voiding', 'needs_reconciliation', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'voiding', 'voided', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('refund', 'needs_reconciliation', 'failed', '{admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('refund', 'needs_reconciliation', 'succeeded', '{admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('refund', 'processing', 'failed', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('refund', 'processing', 'needs_reconciliation', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('refund', 'processing', 'succeeded', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('refund', 'succeeded', 'failed', '{system}', 'false', '{}');
+
+CREATE VIEW waybill.payment_details WITH (security_invoker=true) AS
+ SELECT tenant_id,
+    id,
+    order_id,
+    provider,
+    provider_ref,
+    status,
+    version,
+    currency,
+    amount,
+    tax,
+    authorized,
+    captured,
+    captured_tax,
+    refunding,
+    refunding_tax,
+    refunded,
+    refunded_tax,
+    decline_code,
+    created_at,
+    updated_at,
+    ( SELECT COALESCE(jsonb_agg((jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status, 'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code, 'createdAt', to_char((r.created_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'updatedAt', to_char((r.updated_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text)) || jsonb_build_object('eventHash', ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+                   FROM audit.events e
+                  WHERE ((e.tenant_id = r.tenant_id) AND (e.stream = ('refund/'::text || r.id)) AND (e.version = r.version))))) ORDER BY r.created_at, r.id), '[]'::jsonb) AS "coalesce"
+           FROM waybill.refunds r
+          WHERE ((r.tenant_id = p.tenant_id) AND (r.payment_id = p.id))) AS refunds,
+    ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+           FROM audit.events e
+          WHERE ((e.tenant_id = p.tenant_id) AND (e.stream = ('payment/'::text || p.id)) AND (e.version = p.version))) AS event_hash
+   FROM waybill.payments p;
+GRANT SELECT ON waybill.payment_details TO waybill_app;
+COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the API shows it.';
+
+CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  v_pending waybill.payment_attempts;
+  v_operation text := CASE p_fact WHEN 'captured' THEN 'capture' WHEN 'voided' THEN 'void' ELSE 'authorize' END;
+  v_is_mine boolean;
+BEGIN
+  SELECT a.* INTO v_pending FROM waybill.payment_attempts a
+  WHERE a.tenant_id = p_tenant AND a.payment_id = p_payment AND a.refund_id IS NULL
+    AND a.status IN ('processing', 'needs_reconciliation');
+  v_is_mine := FOUND AND v_pending.operation = v_operation;
+
+  -- Facts come late and in any order. What a payment has left behind says nothing new of it.
+  IF v_payment.status IN ('declined', 'captured', 'voided', 'refunded')
+     OR (p_fact IN ('authorized', 'declined') AND NOT v_is_mine) THEN
+    RETURN 'nothing-to-do';
+  END IF;
+  IF v_is_mine THEN
+    PERFORM waybill.settle_payment_attempt(p_tenant, v_pending.id, CASE p_fact WHEN 'declined' THEN 'refused' ELSE 'succeeded' END,
+                                           p_provider_ref, p_amount, p_decline_code);
+    RETURN 'applied';
+  END IF;
+  -- Captured or let go, but not by what is pending here: a hold was there in any case, and a rival step came too late.
+  IF v_pending.id IS NOT NULL THEN
+    PERFORM waybill.settle_payment_attempt(p_tenant, v_pending.id, CASE v_pending.operation WHEN 'authorize' THEN 'succeeded' ELSE 'refused' END,
+                                           p_provider_ref, NULL, CASE WHEN v_pending.operation <> 'authorize' THEN 'already_' || p_fact END);
+  END IF;
+  UPDATE waybill.payments p
+  SET status = p_fact,
+      captured = CASE p_fact WHEN 'captured' THEN coalesce(p_amount, p.authorized) ELSE p.captured END,
+      captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(coalesce(p_amount, p.authorized), p.amount, p.tax) ELSE p.captured_tax END,
+      provider_ref = coalesce(p.provider_ref, p_provider_ref)
+  WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN 'applied';
+END
+$function$;
+COMMENT ON FUNCTION waybill.apply_payment_fact(bigint,uuid,text,text,bigint,text) IS 'Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do.';
+
+CREATE OR REPLACE FUNCTION waybill.apply_refund_fact(p_tenant bigint, p_refund uuid, p_fact text, p_provider_ref text, p_decline_code text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_refund waybill.refunds;
+  v_attempt uuid;
+BEGIN
+  PERFORM waybill.lock_payment(p_tenant, r.payment_id) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund;
+  SELECT r.* INTO v_refund FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund FOR NO KEY UPDATE;
+  IF v_refund.status IN ('processing', 'needs_reconciliation') THEN
+    SELECT a.id INTO STRICT v_attempt FROM waybill.payment_attempts a
+    WHERE a.tenant_id = p_tenant AND a.refund_id = p_refund AND a.settled_at IS NULL;
+    PERFORM waybill.settle_payment_attempt(p_tenant, v_attempt, CASE p_fact WHEN 'failed' THEN 'refused' ELSE 'succeeded' END,
+                                           p_provider_ref, NULL, p_decline_code);
+    RETURN 'applied';
+  END IF;
+  IF v_refund.status <> 'succeeded' OR p_fact <> 'failed' THEN
+    RETURN 'nothing-to-do';
+  END IF;
+  -- A bank can send a refund back days later. The payment holds the money again, and is live again unless another one is.
+  WITH refund AS (
+    UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = p_refund
+  )
+  UPDATE waybill.payments p
+  SET refunded = p.refunded - v_refund.amount, refunded_tax = p.refunded_tax - v_refund.tax,
+      status = CASE WHEN p.status = 'refunded' AND NOT EXISTS (
+        SELECT FROM waybill.payments o WHERE o.tenant_id = p_tenant AND o.order_id = p.order_id AND o.id <> p.id
+          AND o.status NOT IN ('declined', 'voided', 'refunded')) THEN 'captured' ELSE p.status END
+  WHERE p.tenant_id = p_tenant AND p.id = v_refund.payment_id;
+  RETURN 'applied';
+END
+$function$;
+COMMENT ON FUNCTION waybill.apply_refund_fact(bigint,uuid,text,text,text) IS 'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. Returns applied or nothing-to-do.';
+
+CREATE OR REPLACE FUNCTION waybill.begin_capture(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text, p_amount bigint)
+ RETURNS SETOF waybill.payment_details
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  v_amount bigint := coalesce(p_amount, v_payment.authorized);
+BEGIN
+  IF v_payment.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_payment.status <> 'authorized' THEN
+    PERFORM waybill.refuse_payment_step(v_payment, 'captured');
+  END IF;
+  IF v_amount NOT BETWEEN 1 AND v_payment.authorized THEN
+    PERFORM waybill.refuse_payment_amount(v_amount, v_payment.authorized);
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, 'capture', p_provider_key, v_amount,
+            waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax))
+  )
+  UPDATE waybill.payments p SET status = 'capturing' WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.begin_capture(bigint,uuid,uuid,text,bigint) TO waybill_app;
+COMMENT ON FUNCTION waybill.begin_capture(bigint,uuid,uuid,text,bigint) IS 'Puts on record that a provider is about to be asked to take an amount (null: all that it holds). No row when there is no such payment.';
+
+CREATE OR REPLACE FUNCTION waybill.begin_payment(p_tenant bigint, p_order uuid, p_payment uuid, p_attempt uuid, p_provider text, p_provider_key text, p_payment_method text, p_amount bigint)
+ RETURNS SETOF waybill.payment_details
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_order waybill.orders := waybill.lock_order(p_tenant, p_order, NULL);
+  v_amount bigint := coalesce(p_amount, v_order.total);
+  v_tax bigint := waybill.share_of_tax(v_amount, nullif(v_order.total, 0), v_order.tax);
+  v_live record;
+  v_now timestamptz := clock_timestamp();
+BEGIN
+  IF v_order.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_order.status = 'canceled' THEN
+    RAISE EXCEPTION 'order % is canceled: nothing is to be paid', p_order USING ERRCODE = 'WB031';
+  END IF;
+  SELECT p.id, p.status INTO v_live FROM waybill.payments p
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded');
+  IF FOUND THEN
+    RAISE EXCEPTION 'order % has a live payment %, which is %', p_order, v_live.id, v_live.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_live.id, 'status', v_live.status)::text;
+  END IF;
+  IF v_amount NOT BETWEEN 1 AND v_order.total THEN
+    PERFORM waybill.refuse_payment_amount(v_amount, v_order.total);
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, payment_method, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, 'authorize', p_provider_key, p_payment_method, v_amount, v_tax)
+  )
+  INSERT INTO waybill.payments (tenant_id, id, order_id, provider, status, currency, amount, tax, created_at, updated_at)
+  SELECT p_tenant, p_payment, p_order, p_provider, m.initial_state, v_order.currency, v_amount, v_tax, v_now, v_now
+  FROM waybill.machines m WHERE m.machine = 'payment';
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.begin_payment(bigint,uuid,uuid,uuid,text,text,text,bigint) TO waybill_app;
+COMMENT ON FUNCTION waybill.begin_payment(bigint,uuid,uuid,uuid,text,text,text,bigint) IS 'Puts on record that a provider is about to be asked to hold an amount (null: the order''s total). No row when there is no such order.';
+
+CREATE OR REPLACE FUNCTION waybill.begin_refund(p_tenant bigint, p_payment uuid, p_refund uuid, p_attempt uuid, p_provider_key text, p_amount bigint, p_tax bigint, p_reason text)
+ RETURNS SETOF waybill.payment_details
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+  v_left bigint := v_payment.captured - v_payment.refunded - v_payment.refunding;
+  v_left_tax bigint := v_payment.captured_tax - v_payment.refunded_tax - v_payment.refunding_tax;
+  v_amount bigint := coalesce(p_amount, v_left);
+  v_tax bigint := coalesce(p_tax, waybill.share_of_tax(v_amount, nullif(v_left, 0), v_left_tax));
+  v_now timestamptz := clock_timestamp();
+BEGIN
+  IF v_payment.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_payment.status NOT IN ('captured', 'refunded') THEN
+    PERFORM waybill.refuse_payment_step(v_payment, 'refunded');
+  END IF;
+  IF v_left < 1 OR v_amount > v_left OR v_tax > v_left_tax OR v_amount - v_tax > v_left - v_left_tax THEN
+    RAISE EXCEPTION 'payment % has % (tax %) left to refund, not % (tax %)', p_payment, v_left, v_left_tax, v_amount, v_tax
+      USING ERRCODE = 'WB033', DETAIL = jsonb_build_object('left', v_left, 'leftTax', v_left_tax)::text;
+  END IF;
+  IF v_amount < 1 OR v_tax NOT BETWEEN 0 AND v_amount THEN
+    PERFORM waybill.refuse_payment_amount(v_amount, v_left);
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, refund_id, operation, provider_key, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, p_refund, 'refund', p_provider_key, v_amount, v_tax)
+  ), refund AS (
+    INSERT INTO waybill.refunds (tenant_id, id, payment_id, status, amount, tax, reason, created_at, updated_at)
+    SELECT p_tenant, p_refund, p_payment, m.initial_state, v_amount, v_tax, p_reason, v_now, v_now
+    FROM waybill.machines m WHERE m.machine = 'refund'
+  )
+  UPDATE waybill.payments p SET refunding = p.refunding + v_amount, refunding_tax = p.refunding_tax + v_tax
+  WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.begin_refund(bigint,uuid,uuid,uuid,text,bigint,bigint,text) TO waybill_app;
+COMMENT ON FUNCTION waybill.begin_refund(bigint,uuid,uuid,uuid,text,bigint,bigint,text) IS 'Promises an amount (null: all that is left) with the tax in it (null: in proportion) to a refund. No row when there is no such payment.';
+
+CREATE OR REPLACE FUNCTION waybill.begin_void(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text)
+ RETURNS SETOF waybill.payment_details
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
+BEGIN
+  IF v_payment.id IS NULL THEN
+    RETURN;
+  END IF;
+  IF v_payment.status <> 'authorized' THEN
+    PERFORM waybill.refuse_payment_step(v_payment, 'voided');
+  END IF;
+  WITH attempt AS (
+    INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, amount, tax)
+    VALUES (p_tenant, p_attempt, p_payment, 'void', p_provider_key, v_payment.amount, v_payment.tax)
+  )
+  UPDATE waybill.payments p SET status = 'voiding' WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.begin_void(bigint,uuid,uuid,text) TO waybill_app;
+COMMENT ON FUNCTION waybill.begin_void(bigint,uuid,uuid,text) IS 'Puts on record that a provider is about to be asked to let go of what it holds. No row when there is no such payment.';
+
+CREATE OR REPLACE FUNCTION waybill.keep_webhook_event(p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text, p_fact text, p_amount bigint, p_decline_code text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_attempt record;
+  v_outcome text := 'unknown';
+BEGIN
+  -- A second delivery of the same event waits here for the first one.
+  PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || '/' || p_provider || '/' || p_event, 20));
+  IF EXISTS (SELECT FROM waybill.payment_webhook_events e
+             WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event = p_event) THEN
+    RETURN 'seen';
+  END IF;
+  SELECT a.payment_id, a.refund_id INTO v_attempt
+  FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.id = a.payment_id
+  WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider;
+  IF v_attempt.payment_id IS NOT NULL AND p_fact IS NOT NULL THEN
+    v_outcome := CASE
+      WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, v_attempt.payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
+      WHEN v_attempt.refund_id IS NOT NULL THEN waybill.apply_refund_fact(p_tenant, v_attempt.refund_id, p_fact, p_provider_ref, p_decline_code)
+      ELSE 'unknown' END;
+  END IF;
+  INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event, type, payment_id, outcome, digest)
+  VALUES (p_tenant, p_provider, p_event, p_type, v_attempt.payment_id, v_outcome, p_digest);
+  RETURN v_outcome;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event(bigint,text,text,text,bytea,text,text,text,text,bigint,text) TO waybill_app;
+COMMENT ON FUNCTION waybill.keep_webhook_event(bigint,text,text,text,bytea,text,text,text,text,bigint,text) IS 'Keeps a provider''s event and applies its fact, once. Returns applied, nothing-to-do, unknown, or seen for one that came before.';
+
+CREATE OR REPLACE FUNCTION waybill.lock_payment(p_tenant bigint, p_payment uuid)
+ RETURNS waybill.payments
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment waybill.payments;
+BEGIN
+  -- Order first, then payment, then refund: the order of a payment never changes, so it may be read without a lock.
+  PERFORM waybill.lock_order(p_tenant, p.order_id, NULL) FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+  SELECT p.* INTO v_payment FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment FOR NO KEY UPDATE;
+  RETURN v_payment;
+END
+$function$;
+COMMENT ON FUNCTION waybill.lock_payment(bigint,uuid) IS 'Locks a payment and its order until the transaction ends. A row of nulls when there is none.';
+
+CREATE OR REPLACE FUNCTION waybill.payment_snapshot(p_tenant bigint, p_payment uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN (
+    SELECT jsonb_build_object('id', p.id, 'orderId', p.order_id, 'provider', p.provider, 'providerRef', p.provider_ref,
+      'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
+      'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
+      'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax,
+      'declineCode', p.decline_code, 'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+    FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment);
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.payment_snapshot(bigint,uuid) TO waybill_audit;
+
+CREATE OR REPLACE FUNCTION waybill.refund_snapshot(p_tenant bigint, p_refund uuid)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN (SELECT jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
+      'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+      'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund);
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.refund_snapshot(bigint,uuid) TO waybill_audit;
+
+CREATE OR REPLACE FUNCTION waybill.refuse_payment_amount(p_amount bigint, p_max bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RAISE EXCEPTION 'an amount of % is not between 1 and %', p_amount, p_max
+    USING ERRCODE = 'WB032', DETAIL = jsonb_build_object('amount', p_amount, 'max', p_max)::text;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION waybill.refuse_payment_step(p_payment waybill.payments, p_to text)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF p_payment.status IN ('processing', 'capturing', 'voiding', 'needs_reconciliation') THEN
+    RAISE EXCEPTION 'payment % is %: what was begun must end first', p_payment.id, p_payment.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', p_payment.id, 'status', p_payment.status)::text;
+  END IF;
+  RAISE EXCEPTION 'payment % cannot go from % to %', p_payment.id, p_payment.status, p_to
+    USING ERRCODE = 'WB010', DETAIL = jsonb_build_object('from', p_payment.status, 'to', p_to, 'allowed', coalesce((
+      SELECT jsonb_agg(t.to_state ORDER BY t.to_state) FROM waybill.valid_transitions t
+      WHERE t.machine = 'payment' AND t.from_state = p_payment.status AND t.roles <> '{system}'), '[]'::jsonb))::text;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION waybill.refuse_while_paying()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment record;
+BEGIN
+  SELECT p.id, p.status INTO v_payment FROM waybill.payments p
+  WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
+  IF FOUND THEN
+    RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
+      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
+            HINT = 'Void it or refund it first.';
+  END IF;
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.refuse_while_paying() IS 'BEFORE UPDATE … FOR EACH ROW of orders: not while a payment is live. A new payment locks the order, so none slips in.';
+
+CREATE OR REPLACE FUNCTION waybill.settle_payment_attempt(p_tenant bigint, p_attempt uuid, p_result text, p_provider_ref text, p_amount bigint, p_decline_code text)
+ RETURNS SETOF waybill.payment_details
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_attempt waybill.payment_attempts;
+  v_payment waybill.payments;
+  v_amount bigint;
+  v_tax bigint;
+  v_settled timestamptz := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
+BEGIN
+  SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
+  v_payment := waybill.lock_payment(p_tenant, v_attempt.payment_id);
+  -- Again, under the lock: a webhook or another process may have settled it meanwhile.
+  SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
+  v_amount := coalesce(p_amount, v_attempt.amount);
+  v_tax := CASE v_amount WHEN v_attempt.amount THEN v_attempt.tax
+                         ELSE waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax) END;
+
+  IF v_attempt.settled_at IS NOT NULL OR v_attempt.status = p_result THEN
+    NULL;
+  ELSIF v_attempt.operation = 'refund' THEN
+    WITH attempt AS (
+      UPDATE waybill.payment_attempts a SET status = p_result, decline_code = p_decline_code, settled_at = v_settled
+      WHERE a.tenant_id = p_tenant AND a.id = p_attempt
+    ), refund AS (
+      UPDATE waybill.refunds r
+      SET status = CASE p_result WHEN 'refused' THEN 'failed' ELSE p_result END,
+          provider_ref = coalesce(r.provider_ref, p_provider_ref), decline_code = p_decline_code
+      WHERE r.tenant_id = p_tenant AND r.id = v_attempt.refund_id
+    )
+    UPDATE waybill.payments p
+    SET refunding = p.refunding - v_attempt.amount, refunding_tax = p.refunding_tax - v_attempt.tax,
+        refunded = p.refunded + CASE p_result WHEN 'succeeded' THEN v_attempt.amount ELSE 0 END,
+        refunded_tax = p.refunded_tax + CASE p_result WHEN 'succeeded' THEN v_attempt.tax ELSE 0 END,
+        status = CASE WHEN p_result = 'succeeded' AND p.refunded + v_attempt.amount = p.captured THEN 'refunded' ELSE p.status END
+    WHERE p.tenant_id = p_tenant AND p.id = v_attempt.payment_id AND p_result <> 'needs_reconciliation';
+  ELSE
+    WITH attempt AS (
+      UPDATE waybill.payment_attempts a SET status = p_result, decline_code = p_decline_code, settled_at = v_settled
+      WHERE a.tenant_id = p_tenant AND a.id = p_attempt
+    )
+    UPDATE waybill.payments p
+    SET provider_ref = coalesce(p.provider_ref, p_provider_ref),
+        decline_code = coalesce(p_decline_code, p.decline_code),
+        authorized = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'authorize' THEN v_amount ELSE p.authorized END,
+        captured = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'capture' THEN v_amount ELSE p.captured END,
+        captured_tax = CASE WHEN p_result = 'succeeded' AND v_attempt.operation = 'capture' THEN v_tax ELSE p.captured_tax END,
+        status = CASE p_result
+          WHEN 'needs_reconciliation' THEN p_result
+          WHEN 'refused' THEN CASE v_attempt.operation WHEN 'authorize' THEN 'declined' ELSE 'authorized' END
+          ELSE CASE v_attempt.operation WHEN 'authorize' THEN 'authorized' WHEN 'capture' THEN 'captured' ELSE 'voided' END END
+    WHERE p.tenant_id = p_tenant AND p.id = v_attempt.payment_id;
+  END IF;
+  RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = v_attempt.payment_id;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.settle_payment_attempt(bigint,uuid,text,text,bigint,text) TO waybill_app;
+COMMENT ON FUNCTION waybill.settle_payment_attempt(bigint,uuid,text,text,bigint,text) IS 'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell. An attempt that has ended is left as it is.';
+
+CREATE OR REPLACE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT least(p_part, p_whole_tax, greatest(p_part - (p_whole - p_whole_tax),
+                                             round(p_part::numeric * p_whole_tax / p_whole)::bigint))
+$function$;
+COMMENT ON FUNCTION waybill.share_of_tax(bigint,bigint,bigint) IS 'The tax in a part of an amount: in proportion, rounded half up, and never so that tax or net of the whole is exceeded.';
