@@ -1,6 +1,6 @@
 /*
- * What `npm test` runs: Jest on PostgreSQL 18, then the tests that compare durations one by one, then the integration
- * tests that touch SQL once more on 15, and one line at the end that any CI can read: `N passed, N failed`.
+ * What `npm test` runs: Jest on PostgreSQL 18, then the tests that compare durations one by one, then what is SQL once
+ * more on 15, and one line at the end that any CI can read: `N passed, N failed`.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -9,13 +9,14 @@ import { dirname, join } from 'node:path';
 
 const HELP = `Usage: npm test -- [--both] [--coverage] [Jest's options and path filters]
 
-Runs everything on PostgreSQL 18, and all that touches SQL again on 15. The last line is "N passed, N failed";
-the exit code is 0 only when tests ran and all of them passed.
+Runs everything on PostgreSQL 18, and what is SQL again on 15: test/integration/database, the files named *.sql.spec.ts,
+and api-examples, which sends every kind of request once. The last line is "N passed, N failed"; the exit code is 0 only
+when tests ran and all of them passed.
 
   npm test                              everything
   npm test -- orders                    files whose path holds "orders", on PostgreSQL 18 only
   npm test -- --both orders             the same on 18 and 15
-  npm test -- --both                    everything on both, also what stands in front of the database (jest.config.js)
+  npm test -- --both                    all integration tests on both
   npm test -- -t "two at once"          tests by name
   npm test -- --coverage                also measures coverage (on 18)
   npm test -- --help                    this text
@@ -24,6 +25,8 @@ TEST_DATABASE_URL=postgres://superuser:…@host/postgres tests on that server in
 `;
 
 const ROOT = dirname(import.meta.dirname);
+/** Which integration tests run on PostgreSQL 15 as well; see the help. */
+const SQL = ['test/integration/database/', 'test/integration/api-examples', String.raw`\.sql\.spec\.ts$`];
 let reports;
 let interrupted = false;
 
@@ -78,6 +81,14 @@ function readReport(report, code) {
   return { passed, failed, skipped: (found.numPendingTests ?? 0) + (found.numTodoTests ?? 0) };
 }
 
+/** What the tests and all processes that they started took, as Linux counts it; undefined elsewhere. */
+function cpuMinutes() {
+  if (!existsSync('/proc/self/stat')) return undefined;
+  // After the name, which may hold anything in parentheses: user and system time of children, in hundredths of a second.
+  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ').at(-1).split(' ');
+  return (Number(fields[13]) + Number(fields[14])) / 6000;
+}
+
 async function main(options) {
   const both = options.includes('--both');
   const rest = options.filter((option) => option !== '--both');
@@ -86,15 +97,17 @@ async function main(options) {
   const where = external ? 'the server at TEST_DATABASE_URL' : 'PostgreSQL 18';
 
   const uncovered = rest.filter((option) => option !== '--coverage');
-  const projects = ['unit', 'integration', 'service', 'system'];
+  const projects = ['unit', 'integration', 'system'];
   const runs = [await runJest(`unit, integration and system tests on ${where}`, projects, rest, '18')];
   if (!interrupted && !namesProjects(uncovered) && hasFiles(['timing'], uncovered)) {
     const alone = ['--runInBand', ...uncovered];
     runs.push(await runJest(`tests that compare durations, one by one, on ${where}`, ['timing'], alone, '18'));
   }
   if (!external && !interrupted && (both || everything)) {
-    const again = both ? ['integration', 'service'] : ['integration'];
-    runs.push(await runJest('integration tests on PostgreSQL 15', again, uncovered, '15'));
+    const again = both ? uncovered : SQL;
+    runs.push(
+      await runJest(`${both ? 'integration tests' : 'what is SQL'} on PostgreSQL 15`, ['integration'], again, '15'),
+    );
   }
   const sum = (name) => runs.reduce((total, run) => total + run[name], 0);
   const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')];
@@ -103,6 +116,8 @@ async function main(options) {
   if (skipped > 0) console.log(`${skipped} skipped`);
   if (passed + failed === 0) console.log('No test ran.');
   if (interrupted) console.log('Interrupted.');
+  const minutes = cpuMinutes();
+  if (minutes !== undefined) console.log(`${minutes.toFixed(1)} CPU minutes`);
   console.log(`${passed} passed, ${failed} failed`);
   process.exitCode = failed > 0 || passed === 0 || interrupted ? 1 : 0;
 }

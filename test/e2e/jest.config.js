@@ -9,7 +9,7 @@ export default {
   rootDir: root,
   displayName: 'e2e',
   testMatch: ['<rootDir>/test/e2e/**/*.spec.ts'],
-  testTimeout: 60_000,
+  testTimeout: 600_000,
   verbose: true,
   reporters: [
     'default',

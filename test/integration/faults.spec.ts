@@ -25,22 +25,18 @@ describe('rounds of faults', () => {
     expect(Object.keys(report.struck).length).toBeGreaterThan(0);
     const points = POINTS.filter((point) => point !== 'any time');
     expect(Object.keys(report.reached).toSorted()).toEqual(points.toSorted());
-  }, 300_000);
+  });
 
   it('break nothing when they come one upon the other, either', async () => {
     const report = await runRounds({ rounds: 1, seed: SEED, chaosMs: 8_000 });
     expect(report).toMatchObject({ seed: SEED, rounds: 1, broken: [] });
     expect(Object.keys(report.struck).length).toBeGreaterThan(0);
-  }, 300_000);
+  });
 
-  itOnce.each(PLANTS)(
-    'show that $name',
-    async (plant) => {
-      const { broken } = await runRounds({ rounds: PLANT_ROUNDS, seed: SEED, clients: 8, plant, patienceMs: 3_000 });
-      const names = broken.map(({ invariant }) => invariant);
-      if (!names.some((name) => plant.breaks.includes(name)))
-        throw new Error(`${plant.breaks.join(' or ')} was to break; broken: ${names.join(', ') || 'nothing'}`);
-    },
-    120_000,
-  );
+  itOnce.each(PLANTS)('show that $name', async (plant) => {
+    const { broken } = await runRounds({ rounds: PLANT_ROUNDS, seed: SEED, clients: 8, plant, patienceMs: 3_000 });
+    const names = broken.map(({ invariant }) => invariant);
+    if (!names.some((name) => plant.breaks.includes(name)))
+      throw new Error(`${plant.breaks.join(' or ')} was to break; broken: ${names.join(', ') || 'nothing'}`);
+  });
 });

@@ -5,7 +5,7 @@ const LONG = [
   'integration/faults',
   'payments/crash-table',
   'idempotency/storm',
-  'audit/tampering',
+  'audit/tampering.sql',
   'integration/embedded',
   'operation/database-faults',
   'system/readme',

@@ -1,16 +1,14 @@
-import { importTypeScript } from './import-typescript.mjs';
-
 /*
  * A process that seals, for tests that kill it: `node sealer-process.mjs <settings as JSON>`. With `killAt` it kills itself,
  * as the operating system would, when that step has been done; `rounds` seals that often, and leaves with exit code 0.
  */
 
 const { sealerUrl, pem, directory, origin, tenantId, killAt, rounds = 1, batchSize = 5 } = JSON.parse(process.argv[2]);
-const from = (path) => importTypeScript(new URL(`../../src/audit/log/${path}`, import.meta.url).href);
-const { sealBatch, publishCheckpoint } = await from('seal-batch.ts');
-const { sealerPool } = await from('sealer-pool.ts');
-const { SigningKeys } = await from('signing-keys.ts');
-const { CheckpointDirectory } = await from('checkpoint-directory.ts');
+const from = (path) => import(new URL(`../../dist/src/audit/log/${path}`, import.meta.url).href);
+const { sealBatch, publishCheckpoint } = await from('seal-batch.js');
+const { sealerPool } = await from('sealer-pool.js');
+const { SigningKeys } = await from('signing-keys.js');
+const { CheckpointDirectory } = await from('checkpoint-directory.js');
 
 const tools = {
   pool: sealerPool(sealerUrl),

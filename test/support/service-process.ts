@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KillPoint } from '../../src/database/index.js';
 import { answerKillPoints } from './answer-kill-points.js';
@@ -12,7 +13,7 @@ export interface ServiceProcessOptions {
   onKillPoint?: (point: KillPoint) => Promise<void> | void;
 }
 
-/** The service's sources in a process of its own, on a database that is there already. real-service.ts runs what was built. */
+/** The built service in a process of its own, on a database that is there already. */
 export interface ServiceProcess {
   baseUrl: string;
   pid: number;
@@ -23,16 +24,17 @@ export interface ServiceProcess {
 }
 
 const ROOT = join(import.meta.dirname, '../..');
-const RUN = join(import.meta.dirname, 'run-typescript.mjs');
+const MAIN = join(ROOT, 'dist/src/main.js');
 
 export async function startServiceProcess({
   databaseUrl,
   env = {},
   onKillPoint,
 }: ServiceProcessOptions): Promise<ServiceProcess> {
-  const child = fork(RUN, ['src/main.ts'], {
+  if (!existsSync(MAIN)) throw new Error(`${MAIN} is missing: run the tests by "npm test", which builds it`);
+  const child = fork(MAIN, {
     cwd: ROOT,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
+    execArgv: [],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
       PATH: process.env.PATH,

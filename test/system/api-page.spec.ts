@@ -39,11 +39,11 @@ suite('the API page in a browser', () => {
     // What people type: it leads to /docs.
     await page.goto(service.baseUrl);
     await page.waitForSelector('.opblock');
-  }, 240_000);
+  });
   afterAll(async () => {
     await browser?.close();
     await service?.stop();
-  }, 60_000);
+  });
 
   const picture = (name: string) => page.screenshot({ path: join(PICTURES, `api-page-${name}.png`) });
   const operation = (id: string) => page.locator(`[id$="-${id}"].opblock`);

@@ -48,12 +48,12 @@ suite('a page of another origin in a browser', () => {
     browser = await launchChromium();
     page = await browser.newPage();
     await page.goto(origin);
-  }, 240_000);
+  });
   afterAll(async () => {
     await browser?.close();
     await service?.stop();
     shop?.close();
-  }, 60_000);
+  });
 
   const headers = (role: string) => ({
     authorization: `Bearer ${service.keys[role]}`,

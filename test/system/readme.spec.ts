@@ -21,8 +21,8 @@ describe('the README', () => {
   beforeAll(async () => {
     service = await startService();
     env = { ...process.env, WAYBILL_DATA_DIR: service.dataDir, NO_COLOR: '1' };
-  }, 240_000);
-  afterAll(() => service?.stop(), 60_000);
+  });
+  afterAll(() => service?.stop());
 
   it('takes two minutes to read', () => {
     const words = README.replaceAll(/^```[\s\S]*?^```/gm, '').split(/\s+/);
@@ -92,7 +92,7 @@ describe('the README', () => {
       code: 1,
       stdout: expect.stringContaining('tampered, HASH_MISMATCH'),
     });
-  }, 120_000);
+  });
 
   it('tells it without lasting harm to the history, even when it is killed while it tampers', async () => {
     const story = spawn(process.execPath, STORY, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -111,12 +111,12 @@ describe('the README', () => {
     await client.connect();
     await expect(client.query('UPDATE audit.events SET body = body')).rejects.toThrow('it is append-only');
     await client.end();
-  }, 120_000);
+  });
 
   it('promises a suite that npm run test:e2e runs on what npm start serves', async () => {
     const command = [join(ROOT, 'test/e2e/run.mjs'), 'placing', '--reports', join(service.dataDir, 'reports')];
     const { JEST_WORKER_ID: _worker, ...rest } = env;
     const { stderr } = await run(process.execPath, command, { cwd: ROOT, env: rest });
     expect(stderr).toContain('✓ takes an external reference once');
-  }, 120_000);
+  });
 });

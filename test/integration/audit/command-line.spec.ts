@@ -1,14 +1,11 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
 import { orderBody } from '../../support/builders.js';
 import { waybill } from '../../support/waybill.js';
-
-// Each run is a process that compiles the sources.
-jest.setTimeout(240_000);
 
 interface Run {
   exit: number | null;

@@ -15,7 +15,6 @@ const WRONG_KEYS_A_MINUTE = 10_000;
 const TURNS = 8;
 const TURN_MS = 400;
 const TOLERATED = 1.1;
-const PATIENCE_MS = 240_000;
 
 describe('ten thousand wrong keys a minute from the address of a good client', () => {
   let database: TestDatabase;
@@ -74,29 +73,25 @@ describe('ten thousand wrong keys a minute from the address of a good client', (
     };
   };
 
-  it(
-    'slow it by no more than a tenth, lock it out never, and fill no log',
-    async () => {
-      for (let i = 0; i < 200; i += 1) await client.get('/v1/orders?limit=1');
-      const logged = service.output().length;
-      const measured: Awaited<ReturnType<typeof measure>>[] = [];
-      const slowdown = await measureUntil(TOLERATED, async () => {
-        const result = await measure();
-        measured.push(result);
-        return Math.max(result.latency, result.throughput);
-      });
-      const counts = await turn('off');
-      console.log(JSON.stringify({ measured, counts }));
-      // The flood was one: all of it was answered, nearly all of it without a look at the key.
-      const sent = Object.values(counts).reduce((total, count) => total + count, 0);
-      expect(sent).toBeGreaterThan(0.5 * measured.length * ((TURNS * TURN_MS) / 60_000) * WRONG_KEYS_A_MINUTE);
-      expect(Object.keys(counts).toSorted()).toEqual(['401', '429']);
-      expect(counts['401']).toBeLessThan(0.2 * sent);
-      expect(slowdown).toBeLessThanOrEqual(TOLERATED);
-      const lines = service.output().slice(logged).split('\n').filter(Boolean);
-      // The good client's requests are logged as ever; of the flood there is nothing.
-      expect(lines.filter((line) => !line.includes('"status":200'))).toEqual([]);
-    },
-    PATIENCE_MS,
-  );
+  it('slow it by no more than a tenth, lock it out never, and fill no log', async () => {
+    for (let i = 0; i < 200; i += 1) await client.get('/v1/orders?limit=1');
+    const logged = service.output().length;
+    const measured: Awaited<ReturnType<typeof measure>>[] = [];
+    const slowdown = await measureUntil(TOLERATED, async () => {
+      const result = await measure();
+      measured.push(result);
+      return Math.max(result.latency, result.throughput);
+    });
+    const counts = await turn('off');
+    console.log(JSON.stringify({ measured, counts }));
+    // The flood was one: all of it was answered, nearly all of it without a look at the key.
+    const sent = Object.values(counts).reduce((total, count) => total + count, 0);
+    expect(sent).toBeGreaterThan(0.5 * measured.length * ((TURNS * TURN_MS) / 60_000) * WRONG_KEYS_A_MINUTE);
+    expect(Object.keys(counts).toSorted()).toEqual(['401', '429']);
+    expect(counts['401']).toBeLessThan(0.2 * sent);
+    expect(slowdown).toBeLessThanOrEqual(TOLERATED);
+    const lines = service.output().slice(logged).split('\n').filter(Boolean);
+    // The good client's requests are logged as ever; of the flood there is nothing.
+    expect(lines.filter((line) => !line.includes('"status":200'))).toEqual([]);
+  });
 });

@@ -4,7 +4,7 @@ import { type Order, orderBody, type ProblemAnswer } from '../../support/builder
 import { move, place, placeIn, read } from '../../support/orders.js';
 import { rows, withClient } from '../../support/sql.js';
 
-// Numbered like the list of faults that others shipped. 2 is in guards-and-hooks.spec.ts, 14 in list-plans.spec.ts,
+// Numbered like the list of faults that others shipped. 2 is in guards-and-hooks.spec.ts, 14 in list-plans.sql.spec.ts,
 // 15 in time-zones.spec.ts, 16 in removed-states.spec.ts.
 
 interface History {
@@ -126,7 +126,7 @@ describe('faults that others shipped', () => {
               OR e.path <> 'order.created order.confirmed order.' || o.status OR e.last <> o.version)`,
     );
     expect(disagreements).toEqual([]);
-  }, 300_000);
+  });
 
   it('fault 5: whoever is told of a change and reads at once sees it', async () => {
     await inParallel(Array.from({ length: 60 }), 6, async () => {

@@ -111,7 +111,7 @@ describe(`the recorded orders of ${recording.from.slice(recording.from.lastIndex
     const printed = second.out.replaceAll(/ +/g, ' ');
     expect(printed).toContain(`orders ${recording.orders}`);
     if (recording.totals) expect(printed).toContain(`total USD ${recording.totals.USD.toLocaleString('en-US')}`);
-  }, 300_000);
+  });
 
   it('can all be listed, page by page', async () => {
     const seen = new Set<string>();

@@ -22,5 +22,5 @@ describe('payments with random faults, while two service processes are killed', 
     });
     expect(report.faults).toEqual([]);
     expect(report.money.capturedMinusRefunded).toBeGreaterThan(0);
-  }, 300_000);
+  });
 });

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Client, type QueryResultRow } from 'pg';
-import { bootstrapCluster } from '../../src/database/bootstrap.js';
-import type { RolePasswords } from '../../src/database/embedded/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { bootstrapCluster } from '../../../src/database/bootstrap.js';
+import type { RolePasswords } from '../../../src/database/embedded/index.js';
+import { createTestDatabase, type TestDatabase } from '../../support/database.js';
 
 let database: TestDatabase;
 let passwords: RolePasswords;

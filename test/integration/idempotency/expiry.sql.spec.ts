@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { loadConfig } from '../../../src/config.js';
 import { KeySweeper, sweepExpiredKeys } from '../../../src/idempotency/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { type Order, orderBody } from '../../support/builders.js';
 import { actorOf, enter, inTransaction, rows, withClient } from '../../support/sql.js';
+import { waybill } from '../../support/waybill.js';
 
 let service: TestApp;
 let actor: string;
@@ -185,10 +184,10 @@ describe('the sweeper', () => {
 
   it('runs by command', async () => {
     await fillExpired(1, 4);
-    const { stdout, status } = waybill('idempotency', 'sweep');
+    const { stdout, code } = await command('idempotency', 'sweep');
     expect(stdout).toContain('tenant 1: ');
     expect(stdout).toMatch(/\d+ expired keys removed/);
-    expect(status).toBe(0);
+    expect(code).toBe(0);
     expect(
       await rows(
         service.database.superuserUrl,
@@ -198,24 +197,15 @@ describe('the sweeper', () => {
   });
 
   it('and the command sets a tenant’s time', async () => {
-    expect(waybill('idempotency', 'ttl', 'demo', 'forever').status).toBe(0);
+    expect((await command('idempotency', 'ttl', 'demo', 'forever')).code).toBe(0);
     expect(await expiryOf((await place()).key)).toBe('for ever');
-    expect(waybill('idempotency', 'ttl', 'demo', 'default').status).toBe(0);
+    expect((await command('idempotency', 'ttl', 'demo', 'default')).code).toBe(0);
     expect(await expiryOf((await place()).key)).toBe(String(24 * 60));
-    expect(waybill('idempotency', 'ttl', 'demo', 'soon').stderr).toContain('15m, 24h or 7d');
+    expect((await command('idempotency', 'ttl', 'demo', 'soon')).stderr).toContain('15m, 24h or 7d');
   });
 
-  function waybill(...words: string[]) {
-    const entry = fileURLToPath(new URL('../../support/run-typescript.mjs', import.meta.url));
+  function command(...words: string[]) {
     const { appUrl, ownerUrl, sealerUrl } = service.database;
-    return spawnSync(process.execPath, [entry, 'src/cli/main.ts', ...words], {
-      encoding: 'utf8',
-      env: {
-        PATH: process.env.PATH,
-        DATABASE_URL: appUrl,
-        MIGRATION_DATABASE_URL: ownerUrl,
-        SEALER_DATABASE_URL: sealerUrl,
-      },
-    });
+    return waybill(words, { DATABASE_URL: appUrl, MIGRATION_DATABASE_URL: ownerUrl, SEALER_DATABASE_URL: sealerUrl });
   }
 });
