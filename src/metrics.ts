@@ -3,9 +3,8 @@ import { SealerMetrics } from './audit/index.js';
 import { type PeriodicTask, PeriodicTasks } from './background/index.js';
 import { DatabaseProbe } from './database/index.js';
 import { CallRecoverer, KeySweeper } from './idempotency/index.js';
-import type { ServiceMetrics } from './observability/index.js';
-import { PaymentFigures } from './payments/index.js';
-import { StepFigures } from './workflow/index.js';
+import { type ServiceMetrics, StepCounter } from './observability/index.js';
+import { WorkflowService } from './workflow/index.js';
 
 /** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
 export function measureParts(app: INestApplicationContext, metrics: ServiceMetrics): void {
@@ -80,17 +79,17 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     ['task'],
     ofTasks(({ figures }) => figures.failedRounds),
   );
-  const steps = app.get(StepFigures, { strict: false });
+  const steps = new StepCounter();
+  app.get(WorkflowService, { strict: false }).onCommittedStep((step) => steps.count(step));
   metrics.counters(
     'waybill_transitions_total',
     'Committed steps of state machines that this process made, by the state they lead to. Replays do not count again.',
     ['machine', 'to'],
     () => steps.all().map(({ step: { machine, to }, times }) => ({ labels: { machine, to }, value: times })),
   );
-  const payments = app.get(PaymentFigures, { strict: false });
   metrics.counter(
     'waybill_payments_needing_reconciliation_total',
-    'Calls whose result nobody could tell, so that a person has to look.',
-    () => payments.needsReconciliation,
+    'Payments and refunds whose result nobody could tell, so that a person has to look.',
+    () => steps.timesTo('needs_reconciliation'),
   );
 }

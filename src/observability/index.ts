@@ -5,3 +5,4 @@ export { observeRequests } from './request-observer.js';
 export { ServiceLogger } from './service-logger.js';
 export { ServiceMetrics } from './service-metrics.js';
 export { startTracing, type Tracing } from './tracing.js';
+export { StepCounter } from './step-counter.js';

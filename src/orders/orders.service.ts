@@ -5,7 +5,7 @@ import { DomainError, invalidParameter } from '../problems/index.js';
 import { findLineFault, orderTotals, type OrderTotals } from './order-totals.js';
 import { mergePatch, toJsonPointer } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
-import { type PossibleTransition, StepFigures, type TransitionChange, WorkflowService } from '../workflow/index.js';
+import { type PossibleTransition, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
 import type { Contact, ContactField, OrderDetails, OrderDocument, OrderStatusChange } from './order.entity.js';
 import {
@@ -44,7 +44,6 @@ export class OrdersService {
   constructor(
     private readonly orders: OrdersRepository,
     private readonly workflow: WorkflowService,
-    private readonly steps: StepFigures,
     private readonly events: EventReader,
   ) {}
 
@@ -113,27 +112,29 @@ export class OrdersService {
     return found(await this.orders.patch(tx, id, order.version, changes));
   }
 
-  /** Moves an order along its machine, with the guards and hooks that modules brought. */
-  async transition(
+  /**
+   * Moves an order along its machine, with the guards and hooks that modules brought.
+   *
+   * @param expectedVersion null takes whatever version there is
+   */
+  transition(
     tx: TenantTransaction,
     id: string,
     { to, metadata, ...body }: TransitionBody,
     expectedVersion: number | null,
   ): Promise<OrderDetails | OrderDocument> {
     const reason = body.reason ?? null;
-    const isExtended = this.workflow.isExtended(ORDER_MACHINE, to);
-    if (!isExtended && !metadata) {
-      this.steps.countAtCommit(tx, { machine: ORDER_MACHINE, to });
-      return found(await this.orders.transition(tx, id, to, reason, expectedVersion, null));
-    }
-
-    const order = found(await this.orders.lock(tx, id, expectedVersion));
-    const change: TransitionChange = { machine: ORDER_MACHINE, entityId: id, from: order.status, to, reason };
-    await this.workflow.askGuards(tx, change);
-    const merged = metadata ? checkMetadata(mergePatch(order.metadata, metadata)) : null;
-    const moved = found(await this.orders.transition(tx, id, to, reason, order.version, merged));
-    await this.workflow.runHooks(tx, change);
-    return isExtended ? found(await this.orders.find(tx, id)) : moved;
+    const change = { machine: ORDER_MACHINE, entityId: id, to, reason };
+    return this.workflow.transition<OrderDetails, OrderDetails | OrderDocument>(tx, change, {
+      lock: async () => found(await this.orders.lock(tx, id, expectedVersion)),
+      needsLock: Boolean(metadata),
+      move: async (locked) => {
+        const merged = locked && metadata ? checkMetadata(mergePatch(locked.metadata, metadata)) : null;
+        const version = locked ? locked.version : expectedVersion;
+        return found(await this.orders.transition(tx, id, to, reason, version, merged));
+      },
+      read: async () => found(await this.orders.find(tx, id)),
+    });
   }
 
   async possibleTransitions(tx: TenantTransaction, id: string): Promise<PossibleTransitions> {

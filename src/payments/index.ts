@@ -1,2 +1,1 @@
-export { PaymentFigures } from './payment-figures.js';
 export { type PaymentSettings, PaymentsModule } from './payments.module.js';

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Injectable, Logger } from '@nestjs/common';
 import { SystemUsers, type TenantTransaction, TransactionRunner } from '../database/index.js';
-import { StepFigures } from '../workflow/index.js';
-import { stepsOf } from './payment-steps.js';
+import { WorkflowService } from '../workflow/index.js';
 import { ProviderNotFound, WebhookNotAccepted } from './payments.errors.js';
 import { PaymentsRepository } from './payments.repository.js';
 import { type PaymentProvider, type ProviderEvent, WebhookRefused } from './providers/payment-provider.js';
@@ -26,7 +25,7 @@ export class PaymentWebhooksService {
     private readonly providers: PaymentProviders,
     private readonly transactions: TransactionRunner,
     private readonly systemUsers: SystemUsers,
-    private readonly steps: StepFigures,
+    private readonly workflow: WorkflowService,
   ) {}
 
   /** Returns once the event is committed; until then the provider has to send it again. */
@@ -42,16 +41,15 @@ export class PaymentWebhooksService {
     }
     const outcome = await this.transactions.run(context, 'write', async (tx) => {
       const kept = await this.payments.keepEvent(tx, name, event, digest);
-      if (kept === 'applied') await this.countSteps(tx, event.key);
+      if (kept === 'applied') await this.recordSteps(tx, event.key);
       return kept;
     });
     this.logger.debug(`${name} ${event.type} ${event.id}: ${outcome}`);
   }
 
-  private async countSteps(tx: TenantTransaction, key: string | null): Promise<void> {
+  private async recordSteps(tx: TenantTransaction, key: string | null): Promise<void> {
     const attempt = key === null ? null : await this.payments.findAttemptByKey(tx, key);
-    const payment = attempt && (await this.payments.find(tx, attempt.paymentId));
-    if (payment) for (const step of stepsOf(attempt, payment)) this.steps.countAtCommit(tx, step);
+    if (attempt) await this.workflow.record(tx, await this.payments.stepsMadeIn(tx, attempt.paymentId));
   }
 }
 

@@ -9,11 +9,9 @@ import {
   type StartedCall,
   type UnfinishedCall,
 } from '../idempotency/index.js';
-import { StepFigures } from '../workflow/index.js';
+import { WorkflowService } from '../workflow/index.js';
 import { PaymentDto, RefundDto } from './dto/payment.dto.js';
 import type { PaymentAttempt, PaymentDetails } from './payment.entity.js';
-import { PaymentFigures } from './payment-figures.js';
-import { stepsOf } from './payment-steps.js';
 import { PaymentDeclined } from './payments.errors.js';
 import { PaymentsRepository } from './payments.repository.js';
 import type { PaymentProvider, ProviderRequest, ProviderResult } from './providers/payment-provider.js';
@@ -31,8 +29,7 @@ export class PaymentWork implements ExternalWorkResumer {
   constructor(
     private readonly payments: PaymentsRepository,
     private readonly providers: PaymentProviders,
-    private readonly figures: PaymentFigures,
-    private readonly steps: StepFigures,
+    private readonly workflow: WorkflowService,
   ) {}
 
   async resume(tx: TenantTransaction, call: UnfinishedCall): Promise<ResumedWork> {
@@ -68,14 +65,13 @@ export class PaymentWork implements ExternalWorkResumer {
 
   private async settle(tx: TenantTransaction, attemptId: string, outcome: AttemptOutcome): Promise<Settlement> {
     if (outcome.kind !== 'settled') {
-      await this.payments.settle(tx, attemptId, outcome.kind === 'result' ? outcome.result : null);
+      const settled = await this.payments.settle(tx, attemptId, outcome.kind === 'result' ? outcome.result : null);
+      if (settled) await this.workflow.record(tx, await this.payments.stepsMadeIn(tx, settled.id));
     }
     // A webhook may have settled it, with another result even: what the database says is what happened.
     const attempt = await this.payments.findAttempt(tx, attemptId);
     const payment = attempt && (await this.payments.find(tx, attempt.paymentId));
     if (!payment) throw new Error(`Payment attempt ${attemptId} is gone`);
-    if (attempt.isChangedHere) for (const step of stepsOf(attempt, payment)) this.steps.countAtCommit(tx, step);
-    if (outcome.kind === 'untold' && attempt.status === 'needs_reconciliation') this.figures.countUntold();
     if (attempt.status === 'refused') return { problem: new PaymentDeclined(attempt.declineCode ?? 'refused') };
     return answerOf(attempt, payment);
   }

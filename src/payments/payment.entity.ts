@@ -77,8 +77,6 @@ export interface PaymentAttempt {
   paymentRef: string | null;
   operation: Operation;
   status: 'processing' | 'succeeded' | 'refused' | 'needs_reconciliation';
-  /** Whether this transaction is the one that gave it its status. */
-  isChangedHere: boolean;
   providerKey: string;
   paymentMethod: string | null;
   amount: number;

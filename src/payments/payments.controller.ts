@@ -108,6 +108,7 @@ export class PaymentsController {
     paymentDeclined,
     notFound,
     paymentInProgress,
+    guardRefused,
     illegalTransition,
     validationFailed,
     payloadTooLarge,
@@ -127,7 +128,7 @@ export class PaymentsController {
   })
   @ApiParam(PAYMENT_ID)
   @ApiCreatedResponse({ type: PaymentDto, headers: { ...ETAG, ...LOCATION } })
-  @ApiProblems(paymentDeclined, notFound, paymentInProgress, illegalTransition)
+  @ApiProblems(paymentDeclined, notFound, paymentInProgress, guardRefused, illegalTransition)
   void(@Param('id', UuidParamPipe) id: string, @Query() _query: NoQuery): ExternalWork {
     return this.payments.void(id);
   }

@@ -2,7 +2,6 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
 import { WorkflowModule } from '../workflow/index.js';
-import { PaymentFigures } from './payment-figures.js';
 import { PaymentAuthorizedGuard, PaymentCapturedGuard } from './payment-guards.js';
 import { PaymentDetails } from './payment.entity.js';
 import { PaymentWebhooksController } from './payment-webhooks.controller.js';
@@ -44,11 +43,9 @@ export class PaymentsModule {
         PaymentsRepository,
         PaymentWork,
         PaymentWebhooksService,
-        PaymentFigures,
         PaymentAuthorizedGuard,
         PaymentCapturedGuard,
       ],
-      exports: [PaymentFigures],
     };
   }
 }

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
+import type { TransitionChange } from '../workflow/index.js';
 import { type PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { paymentError } from './payments.errors.js';
 import type { ProviderEvent, ProviderResult } from './providers/payment-provider.js';
@@ -83,6 +84,19 @@ export class PaymentsRepository {
     return this.run(tx, 'find', [id]);
   }
 
+  /** Reads a payment and keeps others from moving it until the transaction ends. */
+  async lock(tx: TenantTransaction, id: string): Promise<PaymentDetails | null> {
+    const orderId = await this.orderOf(tx, id);
+    if (orderId === null) return null;
+    await tx.rows(LOCK_ORDER, [tx.context.tenantId, orderId]);
+    return this.find(tx, id);
+  }
+
+  /** The steps of a payment and its refunds that this transaction has made, in their order. */
+  stepsMadeIn(tx: TenantTransaction, paymentId: string): Promise<TransitionChange[]> {
+    return tx.rows<TransitionChange>(STEPS_MADE, [tx.context.tenantId, paymentId]);
+  }
+
   /** The order that a payment is for, which never changes. */
   async orderOf(tx: TenantTransaction, id: string): Promise<string | null> {
     const [payment] = await tx.rows<{ orderId: string }>(ORDER_OF, [tx.context.tenantId, id]);
@@ -158,8 +172,7 @@ export interface Coverage {
 
 const ATTEMPT = `SELECT a.id, a.payment_id AS "paymentId", a.refund_id AS "refundId", p.order_id AS "orderId", p.provider,
   p.provider_ref AS "paymentRef", a.operation, a.status, a.provider_key AS "providerKey", a.payment_method AS "paymentMethod",
-  a.amount, p.currency, a.decline_code AS "declineCode",
-  coalesce(a.xmin = pg_current_xact_id_if_assigned()::xid, false) AS "isChangedHere"
+  a.amount, p.currency, a.decline_code AS "declineCode"
   FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = $1 AND p.id = a.payment_id`;
 
 const FIND_ATTEMPT: NamedStatement = {
@@ -175,6 +188,25 @@ const FIND_ATTEMPT_BY_KEY: NamedStatement = {
 const ORDER_OF: NamedStatement = {
   name: 'order_of_payment',
   text: 'SELECT order_id AS "orderId" FROM waybill.payments WHERE tenant_id = $1 AND id = $2',
+};
+
+/** Whoever moves a payment locks its order first. */
+const LOCK_ORDER: NamedStatement = {
+  name: 'lock_order_of_payment',
+  text: 'SELECT FROM waybill.lock_order_details($1, $2, NULL)',
+};
+
+const STEPS_MADE: NamedStatement = {
+  name: 'payment_steps_made',
+  text: `SELECT machine, "entityId", "from", "to", reason FROM (
+           SELECT 'payment' AS machine, h.payment_id AS "entityId", h.from_status AS "from", h.to_status AS "to", h.reason, h.changed_at, h.seq
+           FROM waybill.payment_status_history h
+           WHERE h.tenant_id = $1 AND h.payment_id = $2 AND h.xmin = pg_current_xact_id_if_assigned()::xid
+           UNION ALL
+           SELECT 'refund', h.refund_id, h.from_status, h.to_status, h.reason, h.changed_at, h.seq
+           FROM waybill.refunds r JOIN waybill.refund_status_history h ON h.tenant_id = $1 AND h.refund_id = r.id
+           WHERE r.tenant_id = $1 AND r.payment_id = $2 AND h.xmin = pg_current_xact_id_if_assigned()::xid
+         ) made WHERE "from" IS NOT NULL ORDER BY changed_at, seq`,
 };
 
 const COVERAGE: NamedStatement = {

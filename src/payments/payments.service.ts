@@ -1,8 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { v7 as uuid } from 'uuid';
 import type { TenantTransaction } from '../database/index.js';
 import type { ExternalWork, ResumedWork } from '../idempotency/index.js';
-import { StepFigures } from '../workflow/index.js';
+import { WorkflowService } from '../workflow/index.js';
 import type { AuthorizeBody, CaptureBody, RefundBody } from './dto/payment-body.dto.js';
 import type { PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { PaymentWork } from './payment-work.js';
@@ -13,18 +13,22 @@ import { PaymentProviders } from './providers/payment-providers.js';
 
 /** What can be done with payments. What asks a provider comes back as work for the idempotency module. */
 @Injectable()
-export class PaymentsService {
+export class PaymentsService implements OnModuleInit {
   constructor(
     private readonly payments: PaymentsRepository,
     private readonly providers: PaymentProviders,
     private readonly work: PaymentWork,
-    private readonly steps: StepFigures,
+    private readonly workflow: WorkflowService,
   ) {}
 
+  /** Everything else that payments and refunds do follows what the provider did. */
+  onModuleInit(): void {
+    this.workflow.onlyTheseAreDecided('payment', ['capturing', 'voiding']);
+    this.workflow.onlyTheseAreDecided('refund', []);
+  }
+
   async get(tx: TenantTransaction, id: string): Promise<PaymentDetails> {
-    const payment = await this.payments.find(tx, id);
-    if (!payment) throw new PaymentNotFound();
-    return payment;
+    return found(await this.payments.find(tx, id));
   }
 
   /** Has an amount held for an order. */
@@ -47,7 +51,7 @@ export class PaymentsService {
   capture(id: string, { amount = null }: CaptureBody): ExternalWork {
     return this.begin(async (tx, clientKey, attemptId) => {
       const key = await this.keyOf(tx, id, 'capture', clientKey);
-      this.begun(tx, await this.payments.beginCapture(tx, id, attemptId, key, amount));
+      await this.moveTo(tx, id, 'capturing', () => this.payments.beginCapture(tx, id, attemptId, key, amount));
     });
   }
 
@@ -55,7 +59,7 @@ export class PaymentsService {
   void(id: string): ExternalWork {
     return this.begin(async (tx, clientKey, attemptId) => {
       const key = await this.keyOf(tx, id, 'void', clientKey);
-      this.begun(tx, await this.payments.beginVoid(tx, id, attemptId, key));
+      await this.moveTo(tx, id, 'voiding', () => this.payments.beginVoid(tx, id, attemptId, key));
     });
   }
 
@@ -69,9 +73,18 @@ export class PaymentsService {
   }
 
   /** Capturing and voiding are steps of the payment themselves, before the provider has been asked. */
-  private begun(tx: TenantTransaction, payment: PaymentDetails | null): void {
-    if (!payment) throw new PaymentNotFound();
-    this.steps.countAtCommit(tx, { machine: 'payment', to: payment.status });
+  private moveTo(
+    tx: TenantTransaction,
+    id: string,
+    to: string,
+    begin: () => Promise<PaymentDetails | null>,
+  ): Promise<PaymentDetails> {
+    const change = { machine: 'payment', entityId: id, to, reason: null };
+    return this.workflow.transition<PaymentDetails, PaymentDetails>(tx, change, {
+      lock: async () => found(await this.payments.lock(tx, id)),
+      move: async () => found(await begin()),
+      read: () => this.get(tx, id),
+    });
   }
 
   private async keyOf(tx: TenantTransaction, paymentId: string, operation: Operation, clientKey: string) {
@@ -100,4 +113,9 @@ export class PaymentsService {
       settle: (tx, outcome) => rest().settle(tx, outcome),
     };
   }
+}
+
+function found(payment: PaymentDetails | null): PaymentDetails {
+  if (!payment) throw new PaymentNotFound();
+  return payment;
 }

@@ -1,5 +1,7 @@
 export {
   AfterTransition,
+  type Move,
+  type RequestedChange,
   type TransitionChange,
   type TransitionFollowUpProvider,
   TransitionGuard,
@@ -7,7 +9,6 @@ export {
   TransitionHook,
   type TransitionHookProvider,
 } from './transition-extensions.js';
-export { type Step, StepFigures } from './step-figures.js';
 export {
   alreadyInState,
   guardRefused,
@@ -17,4 +18,4 @@ export {
   TransitionRoleRequired,
 } from './workflow.errors.js';
 export { WorkflowModule } from './workflow.module.js';
-export { type PossibleTransition, WorkflowService } from './workflow.service.js';
+export { type CommittedStep, type PossibleTransition, WorkflowService } from './workflow.service.js';

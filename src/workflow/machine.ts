@@ -90,9 +90,18 @@ export function reachableStates(machine: Machine): string[] {
 /**
  * Problems in the tables that would surprise somebody later, as sentences that say what to do. Empty when all is well;
  * the start of the service fails otherwise.
+ *
+ * @param decided by machine the states that somebody decides to move to; a machine that isn't there has only such
  */
-export function checkMachines(machines: ReadonlyMap<string, Machine>, knownGuards: ReadonlySet<string>): string[] {
-  return [...machines.values()].flatMap((machine) => checkMachine(machine, knownGuards));
+export function checkMachines(
+  machines: ReadonlyMap<string, Machine>,
+  knownGuards: ReadonlySet<string>,
+  decided: ReadonlyMap<string, ReadonlySet<string>> = new Map(),
+): string[] {
+  return [...machines.values()].flatMap((machine) => [
+    ...checkMachine(machine, knownGuards),
+    ...checkUnasked(machine, decided.get(machine.name)),
+  ]);
 }
 
 /**
@@ -188,6 +197,17 @@ function checkRule(rule: TransitionRule, knownGuards: ReadonlySet<string>): stri
     );
   }
   return problems;
+}
+
+function checkUnasked(machine: Machine, decided: ReadonlySet<string> | undefined): string[] {
+  if (!decided) return [];
+  return machine.rules
+    .filter(({ to, guards }) => guards.length > 0 && !decided.has(to))
+    .map(
+      (rule) =>
+        `Machine '${machine.name}': ${describeRule(rule)} names guards, but that step only follows what happened elsewhere, ` +
+        'which nobody can refuse: take the guards out of the rule.',
+    );
 }
 
 function describeRule(rule: TransitionRule): string {

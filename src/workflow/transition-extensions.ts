@@ -10,6 +10,21 @@ export interface TransitionChange {
   reason: string | null;
 }
 
+/** A change of state that somebody asks for. */
+export type RequestedChange = Omit<TransitionChange, 'from'>;
+
+/** How the module that has a machine's table moves one of its entities. All of it happens in one transaction. */
+export interface Move<Locked extends { status: string }, Moved> {
+  /** Locks the entity until the transaction ends. Throws where there is none, or not the version that was expected. */
+  lock(): Promise<Locked>;
+  /** Whether `move` needs what `lock` gives, whatever guards and hooks there are. */
+  needsLock?: boolean;
+  /** Makes the change. `locked` is null where nobody needed the state. */
+  move(locked: Locked | null): Promise<Moved>;
+  /** The entity once more, after hooks that may have changed it. */
+  read(): Promise<Moved>;
+}
+
 /** A condition that a row of `valid_transitions` names. The entity's row is locked while it is asked. */
 export interface TransitionGuardProvider {
   /** Why the change may not happen now, as a sentence for the caller; null lets it pass. */

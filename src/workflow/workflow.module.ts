@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { ExtensionFinder } from './extension-finder.js';
-import { StepFigures } from './step-figures.js';
+import { FoundExtensions } from './found-extensions.js';
 import { WorkflowRepository } from './workflow.repository.js';
 import { WorkflowService } from './workflow.service.js';
 import { WorkflowsController } from './workflows.controller.js';
@@ -9,7 +8,7 @@ import { WorkflowsController } from './workflows.controller.js';
 @Module({
   imports: [DiscoveryModule],
   controllers: [WorkflowsController],
-  providers: [WorkflowService, WorkflowRepository, ExtensionFinder, StepFigures],
-  exports: [WorkflowService, StepFigures],
+  providers: [WorkflowService, WorkflowRepository, FoundExtensions],
+  exports: [WorkflowService],
 })
 export class WorkflowModule {}

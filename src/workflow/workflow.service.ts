@@ -1,11 +1,10 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import { DomainError } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
-import { ExtensionFinder, type FoundFollowUp, type FoundHook } from './extension-finder.js';
+import { DomainError } from '../problems/index.js';
+import { FoundExtensions } from './found-extensions.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
-import type { HookSelector, TransitionChange, TransitionGuardProvider } from './transition-extensions.js';
+import type { Move, RequestedChange, TransitionChange } from './transition-extensions.js';
 import { guardRefused, type GuardRefusal, ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
-import { StepFigures } from './step-figures.js';
 import { WorkflowRepository } from './workflow.repository.js';
 
 /** A way out of an entity's present state, for one caller. */
@@ -18,28 +17,33 @@ export interface PossibleTransition {
   blockedBy: GuardRefusal[];
 }
 
+/** A step that was made, by where it led. */
+export interface CommittedStep {
+  machine: string;
+  to: string;
+}
+
+type StepListener = (step: CommittedStep) => void;
+
 /** The machines of the database, and the guards and hooks that modules bring for them. Loaded once, at the start. */
 @Injectable()
 export class WorkflowService implements OnApplicationBootstrap {
   private machines: ReadonlyMap<string, Machine> = new Map();
-  private guards: ReadonlyMap<string, TransitionGuardProvider> = new Map();
-  private hooks: readonly FoundHook[] = [];
   private readonly removedStates = new Map<string, readonly string[]>();
-  private followUps: readonly FoundFollowUp[] = [];
+  /** By machine: the states that `transition` leads to; left out where it leads to all. */
+  private readonly decided = new Map<string, ReadonlySet<string>>();
+  private readonly listeners: StepListener[] = [];
 
   constructor(
     private readonly repository: WorkflowRepository,
-    private readonly extensions: ExtensionFinder,
-    private readonly steps: StepFigures,
+    private readonly extensions: FoundExtensions,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
     const [machines, rules] = await Promise.all([this.repository.machines(), this.repository.rules()]);
     this.machines = buildMachines(machines, rules);
-    this.guards = this.extensions.guards();
-    this.hooks = this.extensions.hooks();
-    this.followUps = this.extensions.followUps();
-    const problems = checkMachines(this.machines, new Set(this.guards.keys()));
+    this.extensions.find();
+    const problems = checkMachines(this.machines, this.extensions.guardNames, this.decided);
     if (problems.length > 0) throw new Error(`The workflow tables cannot be served:\n  ${problems.join('\n  ')}`);
     for (const name of this.machines.keys()) await this.lookForRemovedStates(name);
   }
@@ -58,41 +62,59 @@ export class WorkflowService implements OnApplicationBootstrap {
     return machine;
   }
 
-  /** Whether moving there involves guards or hooks, so that the entity must be locked and its state known before. */
-  isExtended(machineName: string, to: string): boolean {
-    const guarded = this.machine(machineName).rules.some((rule) => rule.to === to && rule.guards.length > 0);
-    const followed = [...this.hooks, ...this.followUps];
-    return guarded || followed.some(({ selector }) => selector.machine === machineName && (selector.to ?? to) === to);
-  }
-
   /**
-   * Asks the guards of a rule, but only on behalf of somebody who may take it: who may not, or who lacks the reason, is
-   * told that and learns nothing of the guards. A change without a rule has no guards; the database refuses it.
+   * Moves an entity to another state: asks the guards of the rule, has the module make the change, and runs the hooks. What
+   * follows on the change is left for the time after the commit. The entity is locked first where anybody needs to know its
+   * state; otherwise the change is one statement, whose rules are the database's.
    *
-   * @throws DomainError `role-required`, `reason-required`, or `guard-refused` that lists every guard that refuses
+   * Guards are asked only on behalf of somebody who may take the step: who may not, or who lacks the reason, is told that and
+   * learns nothing of the guards.
+   *
+   * @returns the entity as it is after the hooks
+   * @throws DomainError `role-required`, `reason-required`, or `guard-refused` that lists every guard that refuses; and what
+   *   `move` throws
    */
-  async askGuards(tx: TenantTransaction, change: TransitionChange): Promise<void> {
-    const attempt = { roles: tx.context.roles, hasReason: change.reason !== null };
-    const decision = explainTransition(this.machine(change.machine), change.from, change.to, attempt);
-    if (decision.kind === 'role-required') throw new TransitionRoleRequired(decision.roles);
-    if (decision.kind === 'reason-required') throw new ReasonRequired();
-    const refusals = await this.refusals(tx, decision.kind === 'allowed' ? decision.rule.guards : [], change);
-    if (refusals.length === 0) return;
-    throw new DomainError(guardRefused, refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
+  async transition<Locked extends { status: string }, Moved>(
+    tx: TenantTransaction,
+    { machine, entityId, to, reason }: RequestedChange,
+    move: Move<Locked, Moved>,
+  ): Promise<Moved> {
+    if (!move.needsLock && !this.isStateAskedFor(machine, to)) {
+      const moved = await move.move(null);
+      this.reportAtCommit(tx, { machine, to });
+      return moved;
+    }
+    const locked = await move.lock();
+    const change: TransitionChange = { machine, entityId, from: locked.status, to, reason };
+    await this.askGuards(tx, change);
+    const moved = await move.move(locked);
+    this.reportAtCommit(tx, { machine, to });
+    const hasRunHooks = await this.extensions.run(tx, change);
+    return hasRunHooks ? move.read() : moved;
   }
 
   /**
-   * Runs the hooks of a change that has just been made; what one throws undoes the transaction. What follows on the change
-   * is left for the time after the commit, and so is counting it.
+   * Takes note of steps that were made by what happened elsewhere, such as at a payment provider, in the transaction that
+   * wrote them. No guard can refuse what has happened; hooks and what follows go with it as with any other step.
    */
-  async runHooks(tx: TenantTransaction, change: TransitionChange): Promise<void> {
-    this.steps.countAtCommit(tx, change);
-    for (const { selector, provider } of this.hooks) {
-      if (matches(selector, change)) await provider.run(tx, change);
+  async record(tx: TenantTransaction, changes: readonly TransitionChange[]): Promise<void> {
+    for (const change of changes) {
+      this.reportAtCommit(tx, change);
+      await this.extensions.run(tx, change);
     }
-    for (const { selector, provider } of this.followUps) {
-      if (matches(selector, change)) tx.afterCommit(() => provider.run(change, tx.context));
-    }
+  }
+
+  /**
+   * Says that somebody decides on a machine's steps to these states alone, and that all others come through `record`. A guard
+   * on one of the others would never be asked, so the start refuses it. For `onModuleInit`.
+   */
+  onlyTheseAreDecided(machine: string, states: readonly string[]): void {
+    this.decided.set(machine, new Set(states));
+  }
+
+  /** Tells of every step that this process made, once it is committed; one that is rolled back, or replayed, is none. */
+  onCommittedStep(listener: StepListener): void {
+    this.listeners.push(listener);
   }
 
   /** Every way out of a state, and what blocks it for the caller of this transaction. */
@@ -107,7 +129,7 @@ export class WorkflowService implements OnApplicationBootstrap {
     for (const { to, roles, requiresReason, guards } of allowedFrom(machine, from)) {
       const change = { machine: machineName, entityId, from, to, reason: null };
       const decision = explainTransition(machine, from, to, { roles: tx.context.roles, hasReason: true });
-      const blockedBy = await this.refusals(tx, guards, change);
+      const blockedBy = await this.extensions.refusals(tx, guards, change);
       if (decision.kind === 'role-required') {
         blockedBy.unshift({ code: 'role-required', detail: `It takes one of the roles ${roles.join(', ')}.` });
       }
@@ -138,20 +160,27 @@ export class WorkflowService implements OnApplicationBootstrap {
     );
   }
 
-  private async refusals(
-    tx: TenantTransaction,
-    guards: readonly string[],
-    change: TransitionChange,
-  ): Promise<GuardRefusal[]> {
-    const refusals: GuardRefusal[] = [];
-    for (const name of guards) {
-      const detail = await this.guards.get(name)?.refuse(tx, change);
-      if (detail) refusals.push({ code: name, detail });
-    }
-    return refusals;
+  /** Whether guards, hooks or follow-ups may be involved in moving there, who all need to know the state before. */
+  private isStateAskedFor(machine: string, to: string): boolean {
+    const isGuarded = this.machine(machine).rules.some((rule) => rule.to === to && rule.guards.length > 0);
+    return isGuarded || this.extensions.goWith(machine, to);
   }
-}
 
-function matches({ machine, from, to }: HookSelector, change: TransitionChange): boolean {
-  return machine === change.machine && (from ?? change.from) === change.from && (to ?? change.to) === change.to;
+  /** A change without a rule has no guards; the database refuses it. */
+  private async askGuards(tx: TenantTransaction, change: TransitionChange): Promise<void> {
+    const attempt = { roles: tx.context.roles, hasReason: change.reason !== null };
+    const decision = explainTransition(this.machine(change.machine), change.from, change.to, attempt);
+    if (decision.kind === 'role-required') throw new TransitionRoleRequired(decision.roles);
+    if (decision.kind === 'reason-required') throw new ReasonRequired();
+    const guards = decision.kind === 'allowed' ? decision.rule.guards : [];
+    const refusals = await this.extensions.refusals(tx, guards, change);
+    if (refusals.length === 0) return;
+    throw new DomainError(guardRefused, refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
+  }
+
+  private reportAtCommit(tx: TenantTransaction, { machine, to }: CommittedStep): void {
+    tx.afterCommit(async () => {
+      for (const listener of this.listeners) listener({ machine, to });
+    });
+  }
 }

@@ -2797,18 +2797,20 @@ export interface components {
         /**
          * @description `payment-in-progress`: Payment in progress
          *
+         *     `guard-refused`: Refused by a guard
+         *
          *     `illegal-transition`: Illegal transition
          *
          *     `idempotency-key-in-flight`: Request with this key is still running
          */
-        PaymentInProgressOrIllegalTransitionOrIdempotencyKeyInFlight: {
+        PaymentInProgressOrGuardRefusedOrIllegalTransitionOrIdempotencyKeyInFlight: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
+                "application/problem+json": components["schemas"]["PaymentInProgressProblem"] | components["schemas"]["GuardRefusedProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
             };
         };
     };
@@ -4345,7 +4347,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
-            409: components["responses"]["PaymentInProgressOrIllegalTransitionOrIdempotencyKeyInFlight"];
+            409: components["responses"]["PaymentInProgressOrGuardRefusedOrIllegalTransitionOrIdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -4395,7 +4397,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
-            409: components["responses"]["PaymentInProgressOrIllegalTransitionOrIdempotencyKeyInFlight"];
+            409: components["responses"]["PaymentInProgressOrGuardRefusedOrIllegalTransitionOrIdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
             422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];

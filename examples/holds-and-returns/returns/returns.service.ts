@@ -25,24 +25,33 @@ export class ReturnsService {
     return found(await this.returns.find(tx, id));
   }
 
-  /** Moves a return along its machine. The row is locked from the first look to the commit. */
-  async move(
+  /** Moves a return along its machine, with guards and hooks. */
+  move(
     tx: TenantTransaction,
     id: string,
     to: string,
     reason: string | null,
     expectedVersion: number | null,
   ): Promise<ReturnDto> {
-    const { status: from, version } = found(await this.returns.lock(tx, id));
-    if (expectedVersion !== null && expectedVersion !== version) {
-      throw new DomainError(staleVersion, `The return is at version ${version} by now.`, { current: version });
+    const change = { machine: 'return', entityId: id, to, reason };
+    return this.workflow.transition<ReturnDto, ReturnDto>(tx, change, {
+      lock: () => this.lock(tx, id, expectedVersion),
+      needsLock: true,
+      move: (locked) => {
+        if (locked?.status === to) throw new DomainError(alreadyInState, `The return is already ${to}.`, { state: to });
+        return this.returns.move(tx, id, to, reason);
+      },
+      read: () => this.get(tx, id),
+    });
+  }
+
+  private async lock(tx: TenantTransaction, id: string, expectedVersion: number | null): Promise<ReturnDto> {
+    const locked = found(await this.returns.lock(tx, id));
+    if (expectedVersion !== null && expectedVersion !== locked.version) {
+      const detail = `The return is at version ${locked.version} by now.`;
+      throw new DomainError(staleVersion, detail, { current: locked.version });
     }
-    if (from === to) throw new DomainError(alreadyInState, `The return is already ${to}.`, { state: to });
-    const change = { machine: 'return', entityId: id, from, to, reason };
-    await this.workflow.askGuards(tx, change);
-    const moved = await this.returns.move(tx, id, to, reason);
-    await this.workflow.runHooks(tx, change);
-    return moved;
+    return locked;
   }
 }
 

@@ -290,6 +290,13 @@ describe('the start fails', () => {
     );
   });
 
+  it('when a rule names a guard for a step that only follows what a payment provider did', async () => {
+    const guardAuthorized = `UPDATE waybill.valid_transitions SET guards = '{paid}' WHERE machine = 'payment' AND to_state = 'authorized'`;
+    expect(await failure([guardAuthorized], [GuardModule])).toContain(
+      'names guards, but that step only follows what happened elsewhere',
+    );
+  });
+
   it('but not when an extension brings a guard that no rule names', async () => {
     expect(await failure([], [GuardModule])).toBe('it started');
   });
