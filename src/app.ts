@@ -2,19 +2,13 @@ import type { Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AppModule } from './app.module.js';
-import {
-  hardenHttp,
-  installProblemHandlers,
-  problemServerOptions,
-  registerConditionalGet,
-  registerJsonBody,
-  registerRequestId,
-  writeJson,
-} from './http/index.js';
+import { prepareServer, registerRequestPath, serverOptions } from './http/index.js';
 import type { ServiceConfig } from './config.js';
-import { closeConnectionsWhenDraining, Draining } from './health/index.js';
+import { RequestTransactions } from './database/index.js';
+import { Draining, drainingHooks } from './health/index.js';
 import { measureParts } from './metrics.js';
-import { createLog, observeRequests, ServiceLogger, ServiceMetrics, startTracing } from './observability/index.js';
+import { RequestGate } from './identity/index.js';
+import { createLog, observationHooks, ServiceLogger, ServiceMetrics, startTracing } from './observability/index.js';
 import { openApiDocument } from './openapi.js';
 import { serviceVersion } from './version.js';
 
@@ -26,23 +20,22 @@ export async function createApp(
   const log = createLog({ level: config.logLevel, format: config.logFormat });
   const metrics = new ServiceMetrics(serviceVersion());
   const tracing = config.otlpEndpoint === null ? null : await startTracing(config.otlpEndpoint, serviceVersion());
-  const adapter = new FastifyAdapter({ ...problemServerOptions, trustProxy: config.trustProxy });
+  const adapter = new FastifyAdapter({ ...serverOptions, trustProxy: config.trustProxy });
   const fastify = adapter.getInstance();
-  installProblemHandlers(fastify);
-  fastify.setReplySerializer(writeJson);
-  observeRequests(fastify, { log, metrics, tracing });
-  registerRequestId(fastify);
-  await hardenHttp(fastify, config);
-  registerConditionalGet(fastify);
-  registerJsonBody(fastify);
+  prepareServer(fastify);
   const draining = new Draining();
-  closeConnectionsWhenDraining(fastify, draining);
+  const hooks = { ...observationHooks({ log, metrics, tracing }), ...drainingHooks(draining) };
+  const provideHooks = await registerRequestPath(fastify, hooks, config);
 
   const module = AppModule.register(config, { draining, metrics, tracing }, extensions);
   const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     bodyParser: false,
     logger: new ServiceLogger(log),
     abortOnError: false,
+  });
+  provideHooks({
+    ...app.get(RequestGate, { strict: false }).hooks,
+    ...app.get(RequestTransactions, { strict: false }).hooks,
   });
   measureParts(app, metrics);
   if (config.metricsPort === null) {

@@ -12,12 +12,12 @@ import { illegalTransition } from './workflow/index.js';
 import { createValidationPipe, IsMetadata, IsText, UuidParamPipe } from './validation/index.js';
 import { DomainError, forbidden } from './problems/index.js';
 import {
-  installProblemHandlers,
   ProblemFilter,
   ProblemPagesController,
-  problemServerOptions,
-  registerJsonBody,
-  registerRequestId,
+  type HandedHooks,
+  prepareServer,
+  registerRequestPath,
+  serverOptions,
 } from './http/index.js';
 
 class ThingBody {
@@ -85,6 +85,15 @@ class ThingsController {
 })
 class ThingsModule {}
 
+const goOn = (_request: unknown, _reply: unknown, done: () => void) => done();
+const goOnWithPayload = (_request: unknown, _reply: unknown, _payload: unknown, done: () => void) => done();
+const NO_HOOKS: HandedHooks = {
+  beginObservation: goOn,
+  restoreContext: goOn,
+  closeWhenDraining: goOnWithPayload,
+  reportRequest: goOn,
+};
+
 let app: NestFastifyApplication;
 let base: string;
 
@@ -92,16 +101,15 @@ beforeAll(async () => {
   jest.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
   jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
   const adapter = new FastifyAdapter({
-    ...problemServerOptions,
+    ...serverOptions,
     requestTimeout: 300,
     http: { headersTimeout: 200, requestTimeout: 300, connectionsCheckingInterval: 100 },
   });
-  app = await NestFactory.create<NestFastifyApplication>(ThingsModule, adapter, { bodyParser: false, logger: false });
   const fastify = adapter.getInstance();
-  registerRequestId(fastify);
-  registerJsonBody(fastify);
-  installProblemHandlers(fastify);
-  app.enableCors({ origin: ['https://shop.example'] });
+  prepareServer(fastify);
+  const provideHooks = await registerRequestPath(fastify, NO_HOOKS, { corsOrigins: ['https://shop.example'] });
+  provideHooks({ admit: goOn, endReading: goOnWithPayload, endBrokenReading: goOn });
+  app = await NestFactory.create<NestFastifyApplication>(ThingsModule, adapter, { bodyParser: false, logger: false });
   app.use('/middleware', () => {
     throw new DomainError(forbidden, 'Not through here.');
   });

@@ -8,6 +8,7 @@ export { DatabaseModule } from './database.module.js';
 export { installKillPoints, type KillPoint, reach, reportKillPointsToParent } from './kill-points.js';
 export { migrate, migrateDown, migrationStatus } from './migrate.js';
 export { CollisionError, postgresError, type PostgresError, refusalDetail, violates } from './pg-errors.js';
+export { RequestTransactions } from './request-transactions.js';
 export type { BoundStatement, NamedStatement } from './statement.js';
 export type { MigrationClass } from './released-steps.js';
 export { SystemUsers } from './system-users.js';

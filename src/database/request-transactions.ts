@@ -2,7 +2,7 @@ import { Injectable, type OnModuleInit, RequestMethod } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { controllerMethods } from '../http/index.js';
+import { controllerMethods, type ProvidedHooks } from '../http/index.js';
 import { type ContextualRequest, contextOf, isReading } from './context.js';
 import { ReadTransaction } from './read-transaction.js';
 import { TransactionRunner } from './transaction-runner.js';
@@ -16,6 +16,17 @@ type ReadingRequest = FastifyRequest & ContextualRequest;
  */
 @Injectable()
 export class RequestTransactions implements OnModuleInit {
+  readonly hooks: Pick<ProvidedHooks, 'endReading' | 'endBrokenReading'> = {
+    endReading(request: ReadingRequest, _reply, _payload, done) {
+      endReading(request);
+      done();
+    },
+    endBrokenReading(request: ReadingRequest, _reply, done) {
+      endReading(request);
+      done();
+    },
+  };
+
   constructor(
     private readonly adapter: HttpAdapterHost,
     private readonly transactions: TransactionRunner,
@@ -30,15 +41,6 @@ export class RequestTransactions implements OnModuleInit {
     fastify.decorateRequest('beginReading', function (this: FastifyRequest) {
       const request = this as ReadingRequest;
       return (request.tx = transactions.beginReading(contextOf(request)));
-    });
-    fastify.addHook('onSend', (request: ReadingRequest, _reply, _payload, done) => {
-      endReading(request);
-      done();
-    });
-    // For an answer that never came as far as that.
-    fastify.addHook('onResponse', (request: ReadingRequest, _reply, done) => {
-      endReading(request);
-      done();
     });
   }
 

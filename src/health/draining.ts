@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { HandedHooks } from '../http/index.js';
 
 /** Whether this process is about to end: it still answers, but wants no new work. */
 export class Draining {
@@ -14,12 +14,14 @@ export class Draining {
 }
 
 /**
- * Tells clients on kept connections not to use them again. Without it such a connection stays open after its last answer
+ * A hook that tells clients on kept connections not to use them again. Without it such a connection stays open after its last answer
  * until the keep-alive timeout, and the server, which waits for it, can't close.
  */
-export function closeConnectionsWhenDraining(fastify: FastifyInstance, draining: Draining): void {
-  fastify.addHook('onSend', (_request, reply, _payload, done) => {
-    if (draining.isDraining) reply.header('connection', 'close');
-    done();
-  });
+export function drainingHooks(draining: Draining): Pick<HandedHooks, 'closeWhenDraining'> {
+  return {
+    closeWhenDraining(_request, reply, _payload, done) {
+      if (draining.isDraining) reply.header('connection', 'close');
+      done();
+    },
+  };
 }

@@ -1,2 +1,2 @@
-export { closeConnectionsWhenDraining, Draining } from './draining.js';
+export { Draining, drainingHooks } from './draining.js';
 export { HealthModule } from './health.module.js';

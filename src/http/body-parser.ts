@@ -20,7 +20,7 @@ const MEDIA_TYPES = ['application/json', 'application/merge-patch+json'];
  * and `application/merge-patch+json`. Everything else is 415. Nest must be created with `bodyParser: false`, or it adds
  * its own again.
  */
-export function registerJsonBody(fastify: FastifyInstance): void {
+export function readStrictJson(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
   fastify.decorateRequest('rawBody', undefined);
   fastify.decorateRequest('canonicalBody', function canonicalBody(this: FastifyRequest): string {

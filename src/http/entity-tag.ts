@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError, invalidParameter } from '../problems/index.js';
 
 /** The version of an entity as a strong ETag. */
@@ -26,15 +26,18 @@ export function versionOfIfMatch(header: string | undefined): number | null {
 }
 
 /** Answers 304 to a GET whose If-None-Match names the ETag that the answer would carry. */
-export function registerConditionalGet(fastify: FastifyInstance): void {
-  fastify.addHook('onSend', (request, reply, payload, done) => {
-    if (!isKnown(request, reply)) {
-      done(null, payload);
-      return;
-    }
-    reply.code(304).removeHeader('content-length').removeHeader('content-type');
-    done(null, '');
-  });
+export function answerNotModified(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  payload: unknown,
+  done: (error: null, payload: unknown) => void,
+): void {
+  if (!isKnown(request, reply)) {
+    done(null, payload);
+    return;
+  }
+  reply.code(304).removeHeader('content-length').removeHeader('content-type');
+  done(null, '');
 }
 
 function isKnown({ method, headers }: FastifyRequest, reply: FastifyReply): boolean {

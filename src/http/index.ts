@@ -1,7 +1,5 @@
-export * from './body-parser.js';
 export { type ControllerMethod, controllerMethods } from './controller-methods.js';
-export * from './entity-tag.js';
-export { hardenHttp } from './harden-http.js';
+export { entityTag, versionOfIfMatch } from './entity-tag.js';
 export * from './json-body.js';
 export * from './links.js';
 export * from './problem.filter.js';
@@ -9,6 +7,6 @@ export * from './problem-pages.controller.js';
 export * from './public-route.js';
 export { RawJson, writeJson } from './raw-json.js';
 export * from './request-context.js';
-export * from './request-id.js';
+export { type HandedHooks, hooksAt, type ProvidedHooks, registerRequestPath } from './request-path.js';
 export * from './server-options.js';
 export * from './trace-context.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import type { FastifyInstance } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,128}$/;
 
@@ -15,10 +15,8 @@ export function requestIdOf(request: {
   return typeof given === 'string' && VISIBLE_ASCII.test(given) ? given : randomUUID();
 }
 
-/** Makes every answer carry the request's id as X-Request-Id. */
-export function registerRequestId(fastify: FastifyInstance): void {
-  fastify.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id);
-    done();
-  });
+/** Every answer carries the request's id as X-Request-Id. */
+export function tellRequestId(request: FastifyRequest, reply: FastifyReply, done: () => void): void {
+  reply.header('x-request-id', request.id);
+  done();
 }

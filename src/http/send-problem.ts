@@ -3,8 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Logger } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { allowedMethods } from './allowed-methods.js';
-import { DomainError, methodNotAllowed, problemBytes, toDomainError, toProblem } from '../problems/index.js';
+import { problemBytes, toProblem } from '../problems/index.js';
 import { noteProblem } from './request-context.js';
 import { requestIdOf } from './request-id.js';
 
@@ -13,7 +12,7 @@ const logger = new Logger('Problem');
 /** Answers a request with the problem of an error. Ends the connection when the answer had begun already. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply, typeBase?: string): void {
   const instance = pathOf(request.raw.url);
-  const problem = toProblem(withAllowedMethods(error, request, instance), {
+  const problem = toProblem(error, {
     instance,
     requestId: request.id,
     typeBase,
@@ -61,16 +60,6 @@ export function logServerFault(error: unknown, status: number, operation: string
   // 503 is weather: many requests say the same at once, and their stacks add nothing.
   if (status === 503) logger.warn(message);
   else logger.error(message, stackOf(error));
-}
-
-/** Fastify knows no 405: an unknown method on a known path arrives as an unknown route. */
-function withAllowedMethods(error: unknown, request: FastifyRequest, path: string): unknown {
-  if (!request.is404 || toDomainError(error).code !== 'not-found') return error;
-  const allowed = allowedMethods(request.server, path);
-  if (allowed.length === 0 || allowed.includes(request.method)) return error;
-  return new DomainError(methodNotAllowed, `This address knows ${allowed.join(', ')}.`, undefined, {
-    headers: { allow: allowed.join(', ') },
-  });
 }
 
 function pathOf(url: string | undefined): string {

@@ -4,7 +4,8 @@ import type { Socket } from 'node:net';
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-import { rememberRoutes } from './allowed-methods.js';
+import { readStrictJson } from './body-parser.js';
+import { writeJson } from './raw-json.js';
 import { problemBytes, toProblem } from '../problems/index.js';
 import { requestIdOf } from './request-id.js';
 import { sendProblem } from './send-problem.js';
@@ -13,10 +14,10 @@ export const BODY_LIMIT_BYTES = 1_048_576;
 const REQUEST_TIMEOUT_MS = 30_000;
 
 /**
- * Fastify's options that problems need: limits (Fastify waits for a slow request for ever by default), the request id,
- * and answers to what never becomes a request. Spread them into the adapter's options.
+ * Fastify's options: limits (by default it waits for a slow request for ever), the request id, and answers to what never
+ * becomes a request. Spread them into the adapter's options.
  */
-export const problemServerOptions = {
+export const serverOptions = {
   bodyLimit: BODY_LIMIT_BYTES,
   requestTimeout: REQUEST_TIMEOUT_MS,
   // Fastify sets the request timeout after Node has chosen 60 s for the headers, and Node swaps the two when the headers'
@@ -30,9 +31,13 @@ export const problemServerOptions = {
   frameworkErrors: answerFrameworkError,
 };
 
-/** Call it on the server before any route is added; `problemServerOptions` and the filter do the rest. */
-export function installProblemHandlers(fastify: FastifyInstance): void {
-  rememberRoutes(fastify);
+/**
+ * Makes a server read strict JSON only and write `RawJson` as it is. Call it before any route is added; what requests pass
+ * on their way is in request-path.ts.
+ */
+export function prepareServer(fastify: FastifyInstance): void {
+  readStrictJson(fastify);
+  fastify.setReplySerializer(writeJson);
 }
 
 /** Errors of the router, before hooks and error handlers exist: a malformed URL, an overlong parameter. */

@@ -1,7 +1,7 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Injectable } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ContextualRequest } from '../database/index.js';
+import type { ProvidedHooks } from '../http/index.js';
 import { Authenticator } from './authenticator.js';
 import type { Credential } from './credential-cache.js';
 import { GuardedRoutes } from './guarded-routes.js';
@@ -21,24 +21,22 @@ type GateRequest = FastifyRequest & AuthenticatedRequest;
  * credentials that were seen lately, a query.
  */
 @Injectable()
-export class RequestGate implements OnModuleInit {
+export class RequestGate {
+  readonly hooks: Pick<ProvidedHooks, 'admit'> = {
+    admit: (request, reply, done) => {
+      // Fastify goes on when it is told to, or when the promise that it is given settles.
+      const waiting = this.admit(request as GateRequest, reply);
+      if (!waiting) done();
+      return waiting;
+    },
+  };
+
   constructor(
-    private readonly adapter: HttpAdapterHost,
     private readonly routes: GuardedRoutes,
     private readonly authenticator: Authenticator,
     private readonly limits: RateLimits,
     private readonly uses: KeyUseRecorder,
   ) {}
-
-  onModuleInit(): void {
-    const fastify = this.adapter.httpAdapter.getInstance<FastifyInstance>();
-    fastify.addHook('onRequest', (request, reply, done) => {
-      // Fastify goes on when it is told to, or when the promise that it is given settles.
-      const waiting = this.admit(request as GateRequest, reply);
-      if (!waiting) done();
-      return waiting;
-    });
-  }
 
   /** Leaves the caller's credential and principal on the request: at once, where they were asked for lately. */
   authenticate(request: GateRequest): Promise<void> | undefined {

@@ -1,7 +1,7 @@
 export { createLog } from './log.js';
 export { serveMetrics } from './metrics-listener.js';
 export { ObservabilityModule } from './observability.module.js';
-export { observeRequests } from './request-observer.js';
+export { observationHooks } from './request-observer.js';
 export { ServiceLogger } from './service-logger.js';
 export { ServiceMetrics } from './service-metrics.js';
 export { startTracing, type Tracing } from './tracing.js';

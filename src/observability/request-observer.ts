@@ -1,6 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { currentRequest, type RequestContext, runInRequest, traceOf } from '../http/index.js';
+import { currentRequest, type HandedHooks, type RequestContext, runInRequest, traceOf } from '../http/index.js';
 import { idempotencyOutcome } from './idempotency-outcome.js';
 import { tracePropagation } from './outgoing-calls.js';
 import type { ServiceMetrics } from './service-metrics.js';
@@ -29,12 +29,18 @@ const READING = new Set(['GET', 'HEAD', 'OPTIONS']);
 /** What machines ask for every few seconds; nobody looks for it in the log. */
 const PROBES = new Set(['/metrics', '/health/live', '/health/ready']);
 
-/** Gives every request its context, and logs, counts and traces it once it is answered. To be registered first. */
-export function observeRequests(fastify: FastifyInstance, { log, metrics, tracing }: Observers): void {
+/** Hooks that give every request its context, and log, count and trace it once it is answered. */
+export function observationHooks({
+  log,
+  metrics,
+  tracing,
+}: Observers): Pick<HandedHooks, 'beginObservation' | 'restoreContext' | 'reportRequest'> {
   tracePropagation();
   // Looking for members to redact costs more than all the rest of the line, whose members are all named below.
   const requestLog = log.child({}, { redact: [] });
-  fastify.addHook('onRequest', (request: Observed, _reply, done) => {
+  return { beginObservation, restoreContext, reportRequest };
+
+  function beginObservation(request: Observed, _reply: FastifyReply, done: () => void): void {
     const { traceparent, tracestate } = request.headers;
     const [parent, state] = [traceparent, tracestate].map((value) => (Array.isArray(value) ? value.join() : value));
     const span = tracing?.begin(parent, state);
@@ -42,18 +48,19 @@ export function observeRequests(fastify: FastifyInstance, { log, metrics, tracin
     request[OBSERVATION] = { context, span };
     metrics.begin();
     runInRequest(context, done);
-  });
-  // The body arrives in events of the socket, which know nothing of the request.
-  fastify.addHook('preValidation', (request: Observed, _reply, done) => {
+  }
+
+  function restoreContext(request: Observed, _reply: FastifyReply, done: () => void): void {
     const context = request[OBSERVATION]?.context;
     if (context && context !== currentRequest()) runInRequest(context, done);
     else done();
-  });
-  fastify.addHook('onResponse', (request: Observed, reply, done) => {
+  }
+
+  function reportRequest(request: Observed, reply: FastifyReply, done: () => void): void {
     const observation = request[OBSERVATION];
     if (observation) report(request, reply, observation);
     done();
-  });
+  }
 
   function report(request: Observed & Authenticated, reply: FastifyReply, { context, span }: Observation): void {
     const { method, headers, principal } = request;

@@ -1,0 +1,52 @@
+import type { FastifyReply, FastifyRequest, onRouteHookHandler } from 'fastify';
+import { DomainError, methodNotAllowed } from '../problems/index.js';
+
+interface KnownRoute {
+  methods: readonly string[];
+  segments: readonly string[];
+}
+
+const routesOf = new WeakMap<object, KnownRoute[]>();
+
+/**
+ * Notes a route of the server that it is added to, so that an unknown method on a known address can be told from an unknown
+ * address. Fastify answers 404 to both, and its router can be asked for patterns only, not for addresses.
+ */
+export const rememberRoute: onRouteHookHandler = function rememberRoute({ method, url }) {
+  const routes = routesOf.get(this.server) ?? [];
+  routesOf.set(this.server, routes);
+  routes.push({ methods: [method].flat(), segments: url.split('/') });
+};
+
+/** @throws DomainError `method-not-allowed` for a method that the address doesn't know, where it knows others */
+export function refuseUnknownMethod(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  const allowed = request.is404 ? allowedMethods(request) : [];
+  if (allowed.length > 0 && !allowed.includes(request.method)) {
+    throw new DomainError(methodNotAllowed, `This address knows ${allowed.join(', ')}.`, undefined, {
+      headers: { allow: allowed.join(', ') },
+    });
+  }
+  done();
+}
+
+/** The methods that the address of a request has routes for, sorted; empty for an unknown address. */
+function allowedMethods({ server, url }: FastifyRequest): string[] {
+  const segments = url.replace(/[?#].*$/s, '').split('/');
+  const methods = new Set<string>();
+  for (const route of routesOf.get(server.server) ?? []) {
+    if (matches(route.segments, segments)) route.methods.forEach((method) => methods.add(method));
+  }
+  return [...methods].toSorted();
+}
+
+/** A catch-all says nothing of whether an address exists: @fastify/cors adds one for OPTIONS. */
+function matches(pattern: readonly string[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((step, index) => {
+      const segment = segments[index] ?? '';
+      if (step === '*') return false;
+      return step.startsWith(':') ? segment !== '' : step === segment;
+    })
+  );
+}
