@@ -49,7 +49,7 @@ export default {
     {
       ...base,
       displayName: 'unit',
-      testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts', `!${TIMING}`],
+      testMatch: ['<rootDir>/{src,demo}/**/*.spec.ts', '<rootDir>/test/{openapi,docs}/**/*.spec.ts', `!${TIMING}`],
     },
     {
       ...withServer,

@@ -68,7 +68,7 @@ async function install(share) {
 
 function wantedBuild() {
   const settings = ['tsconfig.json', 'tsconfig.build.json', 'nest-cli.json', 'package.json'];
-  const files = [...settings, ...['src', 'examples', 'extensions'].flatMap(sources)];
+  const files = [...settings, ...['src', 'demo', 'examples', 'extensions'].flatMap(sources)];
   return digest(wantedInstall(), ...files.flatMap((file) => [file, read(join(ROOT, file)) ?? '']));
 }
 

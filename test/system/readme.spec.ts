@@ -12,7 +12,7 @@ const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const SCRIPTS = (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> })
   .scripts;
 const blocks = [...README.matchAll(/^```sh\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
-const STORY = [join(ROOT, 'dist/src/cli/demo/main.js')];
+const STORY = [join(ROOT, 'dist/demo/main.js')];
 const run = promisify(execFile);
 
 describe('the README', () => {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { setFlagsFromString } from 'node:v8';
 import { type Command } from 'commander';
 import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/tools.js';
-import { Progress } from '../demo/progress.js';
+import { Progress } from '../progress.js';
 import { allTenants, readTenant, verifierFor, withAuditTools } from './audit-tools.js';
 
 interface VerifyOptions {

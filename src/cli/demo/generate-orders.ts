@@ -1,4 +1,4 @@
-import { orderTotals } from '../../orders/order-totals.js';
+import { orderTotals } from '../src/orders/order-totals.js';
 import { customers, markets, products, reasons, type Market } from './invented-data.js';
 import type { RecordedOrder, RecordedStep } from './recorded-order.js';
 

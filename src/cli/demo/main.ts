@@ -6,7 +6,7 @@ const EXAMPLES = `
 Examples:
   npm run demo                    the two-minute story of what the service promises
   npm run demo -- --orders 1000
-  npm run demo -- --from ../shared/data/northwind-orders.ndjson
+  npm run demo -- --from test/fixtures/sample-orders.ndjson
 
 A file holds one JSON object a line: "order" is a body for POST /v1/orders, "steps" the transitions that follow, each a
 state or {"to": …, "reason": …}. Runs are safe to repeat and to stop: keys are derived from the order, so that nothing

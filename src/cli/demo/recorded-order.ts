@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { canonicalJson } from '../../common/canonical-json.js';
+import { canonicalJson } from '../src/common/canonical-json.js';
 
 /** A transition that follows on the order. */
 export interface RecordedStep {

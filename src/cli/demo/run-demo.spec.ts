@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { FakeOrderService } from '../../../test/support/fake-order-service.js';
+import { FakeOrderService } from '../test/support/fake-order-service.js';
 import { runDemo, type DemoOptions } from './run-demo.js';
 
-const SAMPLE = join(import.meta.dirname, '../../../test/fixtures/sample-orders.ndjson');
+const SAMPLE = join(import.meta.dirname, '../test/fixtures/sample-orders.ndjson');
 const SAMPLE_STEPS = 21;
 
 let service: FakeOrderService;

@@ -3,7 +3,7 @@ import { CredentialsMissing, findCredentials } from './credentials.js';
 import { generateOrders } from './generate-orders.js';
 import { playAll, readTotals, type RunCounts, type RunResult } from './play-all.js';
 import { LineFailed } from './play-order.js';
-import { Progress, type ProgressOutput } from './progress.js';
+import { Progress, type ProgressOutput } from '../src/cli/progress.js';
 import { readRecordedOrders, RecordingError, type RecordedOrder } from './recorded-order.js';
 import { describeCounts, describeFailures, describeRun, grouped } from './summary.js';
 

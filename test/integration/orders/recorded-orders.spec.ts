@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { runDemo } from '../../../src/cli/demo/run-demo.js';
+import { runDemo } from '../../../demo/run-demo.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { rows } from '../../support/sql.js';
 

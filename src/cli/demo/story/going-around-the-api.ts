@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { postgresError } from '../../../database/index.js';
+import { postgresError } from '../../src/database/index.js';
 import { type Chapter, PromiseBroken } from './storyteller.js';
 
 /** Who has the database's password needs no API. The rules are in the database, so they hold there too. */

@@ -5,10 +5,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
-import { exportSource, exportSourceWithin, sealerPool, writeExport } from '../../../audit/index.js';
+import { exportSource, exportSourceWithin, sealerPool, writeExport } from '../../src/audit/index.js';
 import { type Chapter, expectAnswer, PromiseBroken, type StoryContext } from './storyteller.js';
 
-const CLI = join(import.meta.dirname, '../../main.js');
+const CLI = join(import.meta.dirname, '../../src/cli/main.js');
 const SEALING_MS = 60_000;
 
 /** Whoever owns the server can switch every trigger off. The signed history shows it all the same. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ApiClient, KeyRefused, ServiceUnreachable } from '../api-client.js';
 import { type CredentialOptions, CredentialsMissing, findCredentials, findOwnServer } from '../credentials.js';
-import type { ProgressOutput } from '../progress.js';
+import type { ProgressOutput } from '../../src/cli/progress.js';
 import { CHAPTERS } from './chapters.js';
 import { PromiseBroken, Say, type StoryContext } from './storyteller.js';
 
