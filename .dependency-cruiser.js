@@ -89,16 +89,16 @@ export default {
       to: { path: '^(src/(?!extension\\.ts$)|scripts/|test/)' },
     },
     {
-      name: 'core-knows-no-extension-and-no-client',
+      name: 'core-knows-none-of-those-who-use-it',
       severity: 'error',
       from: { path: '^src/' },
-      to: { path: '^(examples|extensions|clients)/' },
+      to: { path: '^(examples|extensions|clients|demo|bench)/' },
     },
     {
       name: 'the-client-stands-alone',
       severity: 'error',
       from: { path: '^clients/' },
-      to: { path: '^(src|scripts|examples|test)/' },
+      to: { path: '^(src|scripts|demo|bench|examples|test)/' },
     },
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
     {

@@ -14,7 +14,7 @@ const STEPS = [
   {
     name: 'import rules',
     command: 'depcruise',
-    args: ['src', 'scripts', 'examples', 'clients/typescript/src', 'test', '--output-type', 'err'],
+    args: ['src', 'scripts', 'demo', 'bench', 'examples', 'clients/typescript/src', 'test', '--output-type', 'err'],
     fix: 'see "Who may import whom" in docs/architecture.md',
   },
   {

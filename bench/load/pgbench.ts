@@ -4,19 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuOf } from '../world/processes.js';
-import { driveSql } from './sql-substitute.js';
 import type { Sample } from './sample.js';
-
-export interface SqlLoad {
-  /** Null where pgbench isn't installed. */
-  pgbench: string | null;
-  url: string;
-  /** One transaction: statements that end with a semicolon, one a line; `\set key random(…)` is its one variable. */
-  script: string;
-  clients: number;
-  seconds: number;
-  postgres: number;
-}
+import type { SqlLoad } from './sql-load.js';
+import { driveSql } from './sql-substitute.js';
 
 const BACKENDS_END_MS = 200;
 

@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { Client } from 'pg';
 import { cpuOf } from '../world/processes.js';
-import type { SqlLoad } from './pgbench.js';
 import type { Sample } from './sample.js';
+import type { SqlLoad } from './sql-load.js';
 
 const MOST_RANDOM = 2 ** 47;
 
