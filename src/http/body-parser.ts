@@ -8,7 +8,10 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The body's bytes as they arrived; undefined when the request had none. Signatures of webhooks are over these. */
     rawBody: Buffer | undefined;
-    /** The body in RFC 8785 form, '' when the request had none: what an idempotency fingerprint is made of. */
+    /**
+     * The body in RFC 8785 form, '' when the request had none. Ask for it before a handler has the body, which it might
+     * change.
+     */
     canonicalBody(): string;
   }
 }
@@ -24,7 +27,7 @@ export function readStrictJson(fastify: FastifyInstance): void {
   fastify.removeAllContentTypeParsers();
   fastify.decorateRequest('rawBody', undefined);
   fastify.decorateRequest('canonicalBody', function canonicalBody(this: FastifyRequest): string {
-    return canonicalBodyOf(this);
+    return values.has(this) ? canonicalJson(values.get(this)) : '';
   });
   fastify.addContentTypeParser(MEDIA_TYPES, { parseAs: 'buffer' }, (request, bytes, done) => {
     try {
@@ -35,7 +38,8 @@ export function readStrictJson(fastify: FastifyInstance): void {
   });
 }
 
-const canonicalBodies = new WeakMap<FastifyRequest, string>();
+/** What the bodies of requests say, as they were read. */
+const values = new WeakMap<FastifyRequest, unknown>();
 
 function readBody(request: FastifyRequest, bytes: Buffer): unknown {
   refuseForeignEncoding(request);
@@ -43,8 +47,7 @@ function readBody(request: FastifyRequest, bytes: Buffer): unknown {
   if (bytes.length === 0 && request.method === 'DELETE') return undefined;
   const { value } = parseJsonBody(bytes);
   request.rawBody = bytes;
-  // The fingerprint of a keyed request will ask for it: now the value is at hand as it was read.
-  if (request.headers['idempotency-key'] !== undefined) canonicalBodies.set(request, canonicalJson(value));
+  values.set(request, value);
   return value;
 }
 
@@ -60,13 +63,4 @@ function refuseForeignEncoding({ headers }: FastifyRequest): void {
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new DomainError(unsupportedMediaType, 'Send the body without a content encoding.');
   }
-}
-
-/** Reads the bytes again rather than `request.body`, which pipes and handlers may have changed by now. */
-function canonicalBodyOf(request: FastifyRequest): string {
-  const known = canonicalBodies.get(request);
-  if (known !== undefined) return known;
-  const text = request.rawBody === undefined ? '' : canonicalJson(parseJsonBody(request.rawBody).value);
-  canonicalBodies.set(request, text);
-  return text;
 }

@@ -6,7 +6,7 @@ export const ROLES = ['viewer', 'operator', 'admin', 'auditor'] as const;
 
 /** Anyone of the tenant who may read. */
 export const READERS = ['viewer', 'operator', 'admin', 'auditor'] as const;
-/** Who may change orders. */
+/** Anyone of the tenant who may write. */
 export const WRITERS = ['operator', 'admin'] as const;
 /** Who may read the whole history, and start its verification. */
 export const AUDITORS = ['auditor', 'admin'] as const;
