@@ -10,7 +10,7 @@ export interface WaybillExtension {
   name: string;
   /** A Nest module with controllers, guards, hooks and whatever they need. */
   module: Type<unknown>;
-  /** Run after Waybill's own, each once; the name of a class ends in its timestamp in milliseconds. */
+  /** Run after Waybill's own that are older, each once; the name of a class ends in its timestamp in milliseconds. */
   migrations?: readonly MigrationClass[];
 }
 

@@ -14,6 +14,8 @@ export interface ReleasedStep {
 }
 
 const STEP = /^\d{4}-[a-z0-9-]+(?<!\.down)\.sql$/;
+/** What Waybill's own steps are called, whichever version they are of; extensions' are named like classes. */
+export const STEP_NAME = /^\d{4}-[a-z0-9-]+-\d{13}$/;
 const FIRST_LINE = /^-- Step \d{4} of (\S+Z)\b/;
 
 /**

@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { OURS } from '../../database/schema/query-parts.js';
 
 /** Read off the system catalogues, which every role may read. `name` is qualified by its schema. */
 export interface Catalogue {
@@ -12,8 +13,7 @@ export interface Catalogue {
     invoker: boolean;
   }[];
   triggers: { table: string; name: string; enabled: string }[];
-  policies: { table: string; name: string }[];
-  functions: { name: string; owner: string; body: string; path: string | null; isPublic: boolean }[];
+  functions: { name: string; owner: string; path: string | null; isPublic: boolean }[];
   /** Roles of Waybill, with powers that they must not have. */
   roles: { name: string; powers: string[]; memberOf: string[] }[];
   /** Settings that somebody gave to a role or to this database: `role setting`. */
@@ -23,8 +23,6 @@ export interface Catalogue {
   connectsPublic: boolean;
 }
 
-const SCHEMAS = `('waybill', 'audit', 'payment_inbox', 'simulated_provider')`;
-
 const QUERIES: Record<keyof Omit<Catalogue, 'connectsPublic'>, string> = {
   relations: `
     SELECT n.nspname || '.' || c.relname AS name, c.relkind AS kind, pg_get_userbyid(c.relowner) AS owner,
@@ -32,21 +30,17 @@ const QUERIES: Record<keyof Omit<Catalogue, 'connectsPublic'>, string> = {
            c.relrowsecurity AS rls, c.relforcerowsecurity AS force,
            coalesce('security_invoker=true' = ANY (c.reloptions), false) AS invoker
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname IN ${SCHEMAS} AND c.relkind IN ('r', 'p', 'v', 'm', 'S') ORDER BY 1`,
+    WHERE ${OURS} AND c.relkind IN ('r', 'p', 'v', 'm', 'S') ORDER BY 1`,
   triggers: `
     SELECT n.nspname || '.' || c.relname AS table, t.tgname AS name, t.tgenabled AS enabled
     FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname IN ${SCHEMAS} AND NOT t.tgisinternal ORDER BY 1, 2`,
-  policies: `
-    SELECT n.nspname || '.' || c.relname AS table, p.polname AS name
-    FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname IN ${SCHEMAS} ORDER BY 1, 2`,
+    WHERE ${OURS} AND NOT t.tgisinternal ORDER BY 1, 2`,
   functions: `
-    SELECT n.nspname || '.' || p.proname AS name, pg_get_userbyid(p.proowner) AS owner, p.prosrc AS body,
+    SELECT n.nspname || '.' || p.proname AS name, pg_get_userbyid(p.proowner) AS owner,
            (SELECT setting FROM unnest(p.proconfig) setting WHERE setting LIKE 'search_path=%') AS path,
            EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
                    WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE') AS "isPublic"
-    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname IN ${SCHEMAS} ORDER BY 1`,
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE ${OURS} ORDER BY 1`,
   roles: `
     SELECT r.rolname AS name,
            array_remove(ARRAY[CASE WHEN r.rolsuper THEN 'SUPERUSER' END, CASE WHEN r.rolbypassrls THEN 'BYPASSRLS' END,
@@ -78,33 +72,14 @@ export async function readCatalogue(client: Client): Promise<Catalogue> {
   return { ...Object.fromEntries(parts), connectsPublic: connects?.is ?? false } as Catalogue;
 }
 
-/** Which of these grants, as `role privilege kind object`, the database doesn't have. */
-export async function missingGrants(client: Client, grants: Iterable<string>): Promise<string[]> {
-  const wanted = [...grants]
-    .map((grant) => grant.split(' '))
-    .map(([role, privilege, kind, object]) => ({ role, privilege, kind, object }));
-  const { rows } = await client.query<{ grant: string }>(
-    `SELECT format('%s may not %s %s', role, privilege, object) AS grant
-     FROM jsonb_to_recordset($1) AS w(role text, privilege text, kind text, object text)
-     WHERE CASE kind
-       WHEN 'SCHEMA' THEN to_regnamespace(object) IS NOT NULL AND NOT has_schema_privilege(role, object, privilege)
-       WHEN 'TABLE' THEN to_regclass(object) IS NOT NULL AND NOT has_table_privilege(role, object, privilege)
-       ELSE EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-                    WHERE n.nspname || '.' || p.proname = object AND NOT has_function_privilege(role, p.oid, privilege))
-     END ORDER BY 1`,
-    [JSON.stringify(wanted)],
-  );
-  return rows.map((row) => row.grant);
-}
-
-/** Rights of the app role that would undo what the schema promises. */
-export async function excessiveGrants(client: Client): Promise<string[]> {
+/** Rights of the app role that would undo what the schema promises, whoever made what they are on. */
+export async function forbiddenGrants(client: Client): Promise<string[]> {
   const { rows } = await client.query<{ grant: string }>(`
     SELECT format('waybill_app may %s %s.%s', privilege, n.nspname, c.relname) AS grant
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
          unnest(CASE n.nspname WHEN 'audit' THEN ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']
                                ELSE ARRAY['TRUNCATE', 'TRIGGER'] END) AS privilege
-    WHERE n.nspname IN ${SCHEMAS} AND c.relkind IN ('r', 'p') AND has_table_privilege('waybill_app', c.oid, privilege)
+    WHERE ${OURS} AND c.relkind IN ('r', 'p') AND has_table_privilege('waybill_app', c.oid, privilege)
     UNION ALL
     SELECT format('waybill_app may CREATE in schema %s', n.nspname) FROM pg_namespace n
     WHERE n.nspname IN ('waybill', 'audit', 'public') AND has_schema_privilege('waybill_app', n.oid, 'CREATE')

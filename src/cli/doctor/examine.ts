@@ -1,14 +1,21 @@
 import { Client } from 'pg';
 import { type Config, ConfigError, type DatabaseAddresses, loadConfig } from '../../config.js';
-import { migrationStatus } from '../../database/index.js';
-import { releasedSteps } from '../../database/released-steps.js';
-import { type Catalogue, excessiveGrants, missingGrants, readCatalogue } from './catalogue.js';
-import { type ExpectedSchema, expectedSchema } from './expected-schema.js';
+import { readSchema } from '../../database/schema/read-schema.js';
+import { recordedSchema } from '../../database/schema/recorded-schema.js';
+import { examineSteps } from './applied-steps.js';
+import { type Catalogue, forbiddenGrants, readCatalogue } from './catalogue.js';
+import { compareSchema } from './compare-schema.js';
 import { type Finding, fault, hint, ok, unknown } from './finding.js';
+import { judgeBackups, judgeRoles } from './judge-roles.js';
 import * as judge from './judge-schema.js';
 import { judgeServer, type ServerFacts, readServer } from './server.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
+const NOT_COMPARED = unknown(
+  'tables',
+  'Tables, rights and functions were not compared: the database is not that of this version',
+  'Migrate it, or look with the version that it is of.',
+);
 
 /** Looks at the settings and, when they can be used, at the database behind them. Changes nothing. */
 export async function examine(
@@ -46,30 +53,31 @@ export async function examineDatabase(
   config: Config,
   { appUrl, ownerUrl, sealerUrl }: DatabaseAddresses,
 ): Promise<Finding[]> {
-  const migrated = await examineMigrations(ownerUrl);
+  const steps = await examineSteps(ownerUrl);
   const app = await asRole('DATABASE_URL', appUrl, 'waybill_app', async (client) => {
     const server: ServerFacts = await readServer(client);
     const catalogue: Catalogue = await readCatalogue(client);
     if (catalogue.relations.length === 0) {
       return [fault('migrations', 'The database has no tables of Waybill', 'npx waybill migrate')];
     }
-    const expected = await expectation(migrated.applied);
+    const comparison = steps.isThisVersion ? compareSchema(await readSchema(client), recordedSchema()) : null;
     return [
       ...judgeServer(server, config.databasePoolSize),
-      ...expected.findings,
-      ...judge.judgeRoles(catalogue),
+      ...judgeRoles(catalogue),
       ...judge.judgeOwnership(catalogue),
-      ...judge.judgeGrants(await missingGrants(client, expected.schema?.grants ?? []), await excessiveGrants(client)),
-      ...judge.judgeRowSecurity(catalogue, expected.schema),
-      ...judge.judgeTriggers(catalogue, expected.schema),
-      ...judge.judgeFunctions(catalogue, expected.schema),
-      judge.judgeBackups(catalogue),
+      ...(comparison ? judge.judgeTables(comparison) : [NOT_COMPARED]),
+      ...judge.judgeGrants(comparison, await forbiddenGrants(client)),
+      ...judge.judgeRowSecurity(catalogue, comparison),
+      ...judge.judgeTriggers(catalogue, comparison),
+      ...judge.judgeFunctions(catalogue, comparison),
+      ...(comparison ? judge.judgeOthers(comparison) : []),
+      judgeBackups(catalogue),
     ];
   });
   const noMore = (): Promise<Finding[]> => Promise.resolve([]);
   const owner = await asRole('MIGRATION_DATABASE_URL', ownerUrl, 'waybill_owner', noMore);
   const sealer = await asRole('SEALER_DATABASE_URL', sealerUrl, 'waybill_sealer', noMore);
-  return [...app, ...owner, ...sealer, ...migrated.findings];
+  return [...app, ...owner, ...sealer, ...steps.findings];
 }
 
 /** Connects as a setting says, and goes on with `work` when it can. */
@@ -106,39 +114,5 @@ async function asRole(
     return [fault('connection', detail, 'Check that the server runs, the address, and the password.')];
   } finally {
     await client.end();
-  }
-}
-
-async function examineMigrations(
-  ownerUrl: string | null,
-): Promise<{ findings: Finding[]; applied: Set<string> | null }> {
-  if (!ownerUrl) {
-    return { findings: [unknown('migrations', 'Not looked at', 'Set MIGRATION_DATABASE_URL.')], applied: null };
-  }
-  try {
-    const status = await migrationStatus(ownerUrl);
-    const missing = status.filter(({ applied }) => !applied).map(({ name }) => name);
-    const applied = new Set(status.filter((each) => each.applied).map(({ name }) => name));
-    const findings =
-      missing.length === 0
-        ? [ok('migrations', `All ${status.length} are applied.`)]
-        : [fault('migrations', `Not applied: ${missing.join(', ')}`, 'npx waybill migrate')];
-    return { findings, applied };
-  } catch (error) {
-    const detail = error instanceof Error ? error.message : String(error);
-    return { findings: [unknown('migrations', detail, 'Correct the connection first.')], applied: null };
-  }
-}
-
-/** What the applied migrations made; of all of them where that is not known. */
-async function expectation(
-  applied: Set<string> | null,
-): Promise<{ schema: ExpectedSchema | null; findings: Finding[] }> {
-  const known = releasedSteps().filter(({ name }) => applied?.has(name) ?? true);
-  try {
-    return { schema: await expectedSchema(known.map(({ Migration }) => new Migration())), findings: [] };
-  } catch (error) {
-    const detail = `What the migrations make could not be read off them: ${error instanceof Error ? error.message : String(error)}`;
-    return { schema: null, findings: [unknown('schema', detail, 'Only general rules were checked.')] };
   }
 }

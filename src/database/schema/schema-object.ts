@@ -10,6 +10,7 @@ export const KINDS = [
   'table',
   'view',
   'function',
+  'settings',
   'row security',
   'constraint',
   'index',

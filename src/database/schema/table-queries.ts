@@ -15,14 +15,21 @@ const COLUMN = `
 
 const TABLES = `
   SELECT 'table' AS kind, c.oid::regclass::text AS name, ${ON_TABLE}, c.oid AS made, format('DROP TABLE %s;', c.oid::regclass) AS drop,
-    format(E'CREATE%s TABLE %s (\\n%s\\n)%s%s;', CASE c.relpersistence WHEN 'u' THEN ' UNLOGGED' END, c.oid::regclass,
+    format(E'CREATE%s TABLE %s (\\n%s\\n)%s;', CASE c.relpersistence WHEN 'u' THEN ' UNLOGGED' END, c.oid::regclass,
       (SELECT string_agg(${COLUMN}, E',\\n' ORDER BY a.attnum)
        FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-      ' PARTITION BY ' || pg_get_partkeydef(c.oid),
-      ' WITH (' || array_to_string(c.reloptions, ', ') || ')') AS create
+      ' PARTITION BY ' || pg_get_partkeydef(c.oid)) AS create
   FROM ${OF_TABLES}`;
+
+/** Such as fillfactor: operators have reasons to change them. */
+const SETTINGS = `
+  SELECT 'settings' AS kind, c.oid::regclass::text AS name, ${ON_TABLE}, c.oid::bigint + ${AFTER} AS made,
+    format('ALTER TABLE %s SET (%s);', c.oid::regclass, array_to_string(c.reloptions, ', ')) AS create,
+    format('ALTER TABLE %s RESET (%s);', c.oid::regclass,
+      (SELECT string_agg(split_part(o, '=', 1), ', ') FROM unnest(c.reloptions) o)) AS drop
+  FROM ${OF_TABLES} WHERE c.reloptions IS NOT NULL`;
 
 const ROW_SECURITY = `
   SELECT 'row security' AS kind, c.oid::regclass::text AS name, ${ON_TABLE}, c.oid::bigint + ${AFTER} AS made,
@@ -89,6 +96,7 @@ const COMMENTS = `
 
 export const TABLE_QUERIES = [
   TABLES,
+  SETTINGS,
   ROW_SECURITY,
   CONSTRAINTS,
   INDEXES,

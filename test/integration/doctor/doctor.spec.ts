@@ -3,10 +3,12 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Client } from 'pg';
+import extension from '../../../examples/holds-and-returns/index.js';
 import { examineDatabase } from '../../../src/cli/doctor/examine.js';
 import type { Finding } from '../../../src/cli/doctor/finding.js';
 import { type Config, loadConfig } from '../../../src/config.js';
 import { databaseUrl, grantDatabaseRights } from '../../../src/database/bootstrap.js';
+import { migrate } from '../../../src/database/migrate.js';
 import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
 
 const CLI = join(import.meta.dirname, '../../../dist/src/cli/main.js');
@@ -48,6 +50,29 @@ const SABOTAGE: Sabotage[] = [
     finds: /^functions: function waybill\.guard_update is not what the migrations made$/,
   },
   {
+    what: 'a trigger that fires less often',
+    statements: `CREATE OR REPLACE TRIGGER orders_00_context BEFORE INSERT ON waybill.orders
+      FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context()`,
+    finds: /^triggers: trigger orders_00_context on waybill\.orders is not what the migrations made$/,
+  },
+  {
+    what: 'a constraint that is gone',
+    statements: 'ALTER TABLE waybill.orders DROP CONSTRAINT orders_number_key',
+    finds: /^tables: constraint orders_number_key on waybill\.orders is missing$/,
+  },
+  {
+    what: 'a column that may be empty',
+    statements: 'ALTER TABLE waybill.orders ALTER currency DROP NOT NULL',
+    finds: /^tables: table waybill\.orders is not what the migrations made$/,
+  },
+  {
+    what: 'a view that shows something else',
+    statements: `CREATE OR REPLACE VIEW audit.field_changes WITH (security_invoker = true) AS
+      SELECT tenant_id, NULL::text AS table_name, stream AS record_id, version, NULL::text AS field_name, NULL::jsonb AS old_value,
+             NULL::jsonb AS new_value, actor AS changed_by, now() AS changed_at FROM audit.events`,
+    finds: /^tables: view audit\.field_changes is not what the migrations made$/,
+  },
+  {
     what: 'row security that is off',
     statements: 'ALTER TABLE waybill.order_lines DISABLE ROW LEVEL SECURITY',
     finds: /^row security: waybill\.order_lines has no row level security/,
@@ -61,6 +86,16 @@ const SABOTAGE: Sabotage[] = [
     what: 'a missing policy',
     statements: 'DROP POLICY orders_tenant ON waybill.orders',
     finds: /^row security: policy orders_tenant of waybill\.orders is missing$/,
+  },
+  {
+    what: 'a policy that shows every tenant',
+    statements: 'ALTER POLICY orders_tenant ON waybill.orders USING (true)',
+    finds: /^row security: policy orders_tenant of waybill\.orders is not what the migrations made$/,
+  },
+  {
+    what: 'row security that is off where there is no tenant_id',
+    statements: 'ALTER TABLE waybill.tenants DISABLE ROW LEVEL SECURITY',
+    finds: /^row security: waybill\.tenants has no row level security/,
   },
   {
     what: 'a view that reads as its owner',
@@ -96,6 +131,11 @@ const SABOTAGE: Sabotage[] = [
     what: 'a right to write the audit trail',
     statements: 'GRANT INSERT ON audit.events TO waybill_app',
     finds: /^excessive grants: waybill_app may INSERT audit\.events$/,
+  },
+  {
+    what: 'a right to write past the commands',
+    statements: 'GRANT UPDATE (total) ON waybill.orders TO waybill_app',
+    finds: /^excessive grants: waybill_app may UPDATE waybill\.orders \(total\)$/,
   },
   {
     what: 'an app role past row security',
@@ -189,6 +229,47 @@ describe('waybill doctor', () => {
     } finally {
       if (undo) await run(superuserUrl, undo);
     }
+  });
+
+  it('says of what an extension made that only general rules were held against it, and finds what breaks these', async () => {
+    const { superuserUrl, ...addresses } = await copy();
+    await migrate(addresses.ownerUrl, extension.migrations);
+    const findings = await examineDatabase(config, addresses);
+    expect(faultsIn(findings)).toEqual([]);
+    const others = findings.find(({ check }) => check === 'others');
+    expect(others).toMatchObject({ verdict: 'unknown', detail: expect.stringContaining('table waybill.returns') });
+    await run(
+      superuserUrl,
+      'ALTER TABLE waybill.returns NO FORCE ROW LEVEL SECURITY; GRANT DELETE ON waybill.returns TO waybill_app',
+    );
+    expect(faultsIn(await examineDatabase(config, addresses))).toEqual([
+      'excessive grants: waybill_app may DELETE waybill.returns',
+      expect.stringMatching(/^row security: waybill\.returns doesn't FORCE row level security/),
+    ]);
+  });
+
+  it('compares nothing with the database of a younger version, and says so', async () => {
+    const { superuserUrl, ...addresses } = await copy();
+    await run(
+      superuserUrl,
+      `INSERT INTO migrations.applied (timestamp, name) VALUES (4102444800000, '9999-far-4102444800000');
+       ALTER TABLE waybill.orders DROP CONSTRAINT orders_number_key`,
+    );
+    const findings = await examineDatabase(config, addresses);
+    expect(faultsIn(findings)).toEqual([]);
+    const said = findings
+      .filter(({ verdict }) => verdict === 'hint' || verdict === 'unknown')
+      .map(({ detail }) => detail);
+    expect(said).toContain('The database is that of a younger version: 9999-far-4102444800000');
+    expect(said).toContainEqual(expect.stringContaining('were not compared'));
+  });
+
+  it('takes a transition that somebody changed for a wish', async () => {
+    const { superuserUrl, ...addresses } = await copy();
+    await run(superuserUrl, `UPDATE waybill.valid_transitions SET roles = '{admin}' WHERE to_state = 'canceled'`);
+    const findings = await examineDatabase(config, addresses);
+    expect(faultsIn(findings)).toEqual([]);
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'transitions', verdict: 'hint' }));
   });
 
   it('finds addresses that are swapped', async () => {
