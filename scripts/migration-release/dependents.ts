@@ -11,9 +11,9 @@ export async function dependentsOf(client: Client, keys: readonly string[]): Pro
   await client.query(`SET search_path = pg_catalog`);
   const { rows } = await client.query<{ key: string }>(
     `WITH RECURSIVE gone (class, object) AS (
-       SELECT 'pg_class'::regclass, substr(key, 6)::regclass::oid FROM unnest($1::text[]) key WHERE key LIKE 'view %'
-       UNION SELECT 'pg_proc'::regclass, substr(key, 10)::regprocedure::oid FROM unnest($1::text[]) key WHERE key LIKE 'function %'
-       UNION SELECT CASE WHEN r.oid IS NULL THEN d.classid ELSE 'pg_class' END::regclass, coalesce(r.ev_class, d.objid)
+       SELECT 'pg_class'::regclass::oid, substr(key, 6)::regclass::oid FROM unnest($1::text[]) key WHERE key LIKE 'view %'
+       UNION SELECT 'pg_proc'::regclass::oid, substr(key, 10)::regprocedure::oid FROM unnest($1::text[]) key WHERE key LIKE 'function %'
+       UNION SELECT CASE WHEN r.oid IS NULL THEN d.classid ELSE 'pg_class'::regclass::oid END, coalesce(r.ev_class, d.objid)
          FROM gone g JOIN pg_depend d ON d.refclassid = g.class AND d.refobjid = g.object AND d.deptype IN ('n', 'a', 'i')
          LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
      )

@@ -59,6 +59,9 @@ export async function differenceBetween(
   };
 }
 
+/** These may refer to something that is younger than their table, and hold it there. */
+const REFERRING: ReadonlySet<SchemaKind> = new Set(['trigger', 'policy', 'constraint']);
+
 export function isSame(a: SchemaObject, b: SchemaObject): boolean {
   return a.create === b.create && a.owner === b.owner;
 }
@@ -84,9 +87,10 @@ function isPartOf(object: SchemaObject, wholes: readonly SchemaObject[]): boolea
   );
 }
 
-/** Whether the statement that drops one of these takes the object along. */
+/** Whether the statement that drops one of these takes the object along, so that it needs none of its own. */
 function goesWith(object: SchemaObject, gone: readonly SchemaObject[]): boolean {
   const schemas = gone.filter(({ kind }) => kind === 'schema');
   const isInside = schemas.some(({ name }) => object.of.includes(` ${name}.`) || object.of === `schema ${name}`);
-  return (isInside && object.kind !== 'schema') || isPartOf(object, gone);
+  if (isInside) return object.kind !== 'schema';
+  return isPartOf(object, gone) && !REFERRING.has(object.kind);
 }
