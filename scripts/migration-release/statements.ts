@@ -35,11 +35,14 @@ function inRoles(statements: readonly { owner: string; text: string }[]): string
 function placeFor(alter: Difference['alter']): string {
   return [
     `-- ${MARK} what ALTER has to do between these, and with which rows. Then take this comment away.`,
-    ...alter.flatMap(({ before, after }) => [
-      `-- ${keyOf((before ?? after) as SchemaObject)}`,
-      ...linesOf(before, after).map((line) => `--   before: ${line}`),
-      ...linesOf(after, before).map((line) => `--   after:  ${line}`),
-    ]),
+    ...alter.flatMap(({ before, after }) => {
+      const lines = [
+        ...linesOf(before, after).map((line) => `--   before: ${line}`),
+        ...linesOf(after, before).map((line) => `--   after:  ${line}`),
+      ];
+      const unseen = '--   the order of its parts, or its owner';
+      return [`-- ${keyOf((before ?? after) as SchemaObject)}`, ...(lines.length > 0 ? lines : [unseen])];
+    }),
   ].join('\n');
 }
 
@@ -48,6 +51,5 @@ function linesOf(one?: SchemaObject, other?: SchemaObject): string[] {
   const lines = (object?: SchemaObject): string[] =>
     (object?.create ?? '').split('\n').map((line) => line.trim().replace(/,$/, ''));
   const common = new Set(lines(other));
-  const own = lines(one).filter((line) => line && !common.has(line));
-  return own.length > 0 || !one ? own : [`it belongs to ${one.owner}, and its parts may stand in another order`];
+  return lines(one).filter((line) => line && !common.has(line));
 }
