@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { unquoted } from '../../src/database/schema/schema-object.js';
 
 /**
  * What PostgreSQL refuses to keep when these views and functions go: other views, functions that return a view's row,
@@ -27,5 +28,5 @@ export async function dependentsOf(client: Client, keys: readonly string[]): Pro
     [keys],
   );
   await client.query(`RESET search_path`);
-  return rows.map(({ key }) => key);
+  return rows.map(({ key }) => unquoted(key));
 }

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import { OTHER_QUERIES } from './other-queries.js';
 import { OURS } from './query-parts.js';
-import { keyOf, KINDS, type SchemaObject } from './schema-object.js';
+import { keyOf, KINDS, type SchemaObject, unquoted } from './schema-object.js';
 import { TABLE_QUERIES } from './table-queries.js';
 
 /** Tables whose rows say what the schema does, and come with it. Parents first. */
@@ -49,7 +49,7 @@ async function configure(client: ClientBase, settings: Record<string, string>): 
 
 async function read(client: ClientBase, query: string): Promise<SchemaObject[]> {
   const { rows } = await client.query<SchemaObject>(query);
-  return rows.map((row) => ({ ...row, made: Number(row.made) }));
+  return rows.map((row) => ({ ...row, name: unquoted(row.name), of: unquoted(row.of), made: Number(row.made) }));
 }
 
 /** Each row of a table as an object of the schema, named by the values of the primary key. */

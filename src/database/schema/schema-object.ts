@@ -51,9 +51,15 @@ export function keyOf({ kind, name }: Pick<SchemaObject, 'kind' | 'name'>): stri
 
 /** SHA-256 of what makes an object, the same whichever version of PostgreSQL describes it. */
 export function fingerprint({ kind, create }: SchemaObject): string {
+  const text = unquoted(create);
   return createHash('sha256')
-    .update(kind === 'view' ? unqualified(create) : create)
+    .update(kind === 'view' ? unqualified(text) : text)
     .digest('hex');
+}
+
+/** A name that is a keyword is quoted, but which words are differs by version. */
+export function unquoted(text: string): string {
+  return text.replaceAll(/"([a-z_][a-z0-9_]*)"/g, '$1');
 }
 
 /**
