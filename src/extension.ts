@@ -26,7 +26,24 @@ export {
   validationFailed,
 } from './problems/index.js';
 export { entityTag, versionOfIfMatch } from './http/index.js';
-export { IsText, NoQuery, UuidParamPipe } from './validation/index.js';
+export {
+  AmountField,
+  BooleanField,
+  ChoiceField,
+  CurrencyField,
+  type FieldOptions,
+  IntegerField,
+  MetadataField,
+  NoQuery,
+  ObjectField,
+  ObjectsField,
+  PageQuery,
+  PatternField,
+  TextField,
+  TimestampField,
+  UuidField,
+  UuidParamPipe,
+} from './validation/index.js';
 export {
   AfterCommit,
   InTransaction,
@@ -43,13 +60,15 @@ export {
 export type { WaybillExtension } from './extension-loader.js';
 export { Idempotent } from './idempotency/index.js';
 export { READERS, Roles, WRITERS } from './identity/index.js';
-export { quantityExceeded } from './orders/index.js';
+export { MAX_LINES, MAX_QUANTITY, quantityExceeded } from './orders/index.js';
 export {
   AfterTransition,
   alreadyInState,
   guardRefused,
   illegalTransition,
+  ReasonField,
   reasonRequired,
+  StateField,
   type TransitionChange,
   type TransitionFollowUpProvider,
   TransitionGuard,

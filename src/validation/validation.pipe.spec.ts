@@ -17,7 +17,7 @@ import {
 } from 'class-validator';
 
 import { DomainError, validationFailed } from '../problems/index.js';
-import { IsCurrency, IsMetadata, IsMinorUnits, IsText, IsTimestamp } from './field-decorators.js';
+import { IsCurrency, IsMetadata, IsMinorUnits, IsText, IsTimestamp } from './value-checks.js';
 import { createValidationPipe, NoQuery } from './validation.pipe.js';
 
 class Customer {

@@ -1,3 +1,4 @@
+export { ReasonField, StateField } from './dto/step-fields.js';
 export {
   AfterTransition,
   type Move,

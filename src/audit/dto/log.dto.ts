@@ -1,104 +1,75 @@
-import { ApiProperty, ApiPropertyOptional, type ApiPropertyOptions } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
+import { ApiProperty, type ApiPropertyOptions } from '@nestjs/swagger';
+import { IntegerField, PatternField } from '../../validation/index.js';
 import { EventDto } from './event.dto.js';
 
-export const MAX_FEED_PAGE = 500;
+const MAX_FEED_PAGE = 500;
 export const DEFAULT_FEED_PAGE = 100;
 /** Longest that a feed request waits, in seconds. */
-export const MAX_WAIT = 30;
+const MAX_WAIT = 30;
 const MAX_INDEX = Number.MAX_SAFE_INTEGER;
 
 export class FeedQuery {
-  @ApiPropertyOptional({
-    type: 'integer',
-    minimum: 0,
+  @IntegerField({
+    optional: true,
+    min: 0,
+    max: MAX_INDEX,
     description:
       'Log index of the last event that you have: `next` of the answer before. Without it from the beginning.',
   })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(0)
-  @Max(MAX_INDEX)
   after?: number;
 
-  @ApiPropertyOptional({
-    type: 'integer',
-    minimum: 1,
-    maximum: MAX_FEED_PAGE,
+  @IntegerField({
+    optional: true,
+    min: 1,
+    max: MAX_FEED_PAGE,
     default: DEFAULT_FEED_PAGE,
     description: 'The most events that the answer has.',
   })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(MAX_FEED_PAGE)
   limit?: number;
 
-  @ApiPropertyOptional({
-    type: 'integer',
-    minimum: 0,
-    maximum: MAX_WAIT,
+  @IntegerField({
+    optional: true,
+    min: 0,
+    max: MAX_WAIT,
     default: 0,
     description: 'Seconds to wait for an event when there is none yet.',
   })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(0)
-  @Max(MAX_WAIT)
   wait?: number;
 }
 
 export class InclusionQuery {
-  @ApiPropertyOptional({ type: 'integer', minimum: 0, description: 'Log index; or give stream and version.' })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(0)
-  @Max(MAX_INDEX)
+  @IntegerField({ optional: true, min: 0, max: MAX_INDEX, description: 'Log index; or give stream and version.' })
   index?: number;
 
-  @ApiPropertyOptional({ example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001', description: 'Kind and id.' })
-  @IsOptional()
-  @Matches(/^[a-z][a-z0-9_-]{0,62}\/[A-Za-z0-9_-]{1,100}$/, {
-    message: 'stream must be a kind and an id, as in order/…',
+  @PatternField(/^[a-z][a-z0-9_-]{0,62}\/[A-Za-z0-9_-]{1,100}$/, 'must be a kind and an id, as in order/…', {
+    optional: true,
+    example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001',
+    description: 'Kind and id.',
   })
   stream?: string;
 
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'Version in the stream.' })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(MAX_INDEX)
+  @IntegerField({ optional: true, min: 1, max: MAX_INDEX, description: 'Version in the stream.' })
   version?: number;
 
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'Size of a checkpoint; without it the latest one.' })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(MAX_INDEX)
+  @IntegerField({
+    optional: true,
+    min: 1,
+    max: MAX_INDEX,
+    description: 'Size of a checkpoint; without it the latest one.',
+  })
   size?: number;
 }
 
 export class ConsistencyQuery {
-  @ApiProperty({ type: 'integer', minimum: 1, description: 'Size of the checkpoint that you kept.' })
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(MAX_INDEX)
+  @IntegerField({ min: 1, max: MAX_INDEX, description: 'Size of the checkpoint that you kept.' })
   from!: number;
 
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'Size of a later one; without it the latest.' })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(MAX_INDEX)
+  @IntegerField({
+    optional: true,
+    min: 1,
+    max: MAX_INDEX,
+    description: 'Size of a later one; without it the latest.',
+  })
   to?: number;
 }
 

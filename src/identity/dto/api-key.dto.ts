@@ -1,27 +1,20 @@
-import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { IsOptional, IsUUID } from 'class-validator';
-import { IsText, IsTimestamp, PageQuery } from '../../validation/index.js';
+import { ApiProperty } from '@nestjs/swagger';
+import { PageQuery, TextField, TimestampField, UuidField } from '../../validation/index.js';
 import type { ApiKey } from '../api-keys.repository.js';
 
 export class CreateApiKeyBody {
-  @ApiProperty({ format: 'uuid', description: 'The user whose key it becomes, with that user’s roles.' })
-  @IsUUID()
+  @UuidField({ description: 'The user whose key it becomes, with that user’s roles.' })
   userId!: string;
 
-  @ApiProperty({ maxLength: 100, example: 'shop, production' })
-  @IsText(1, 100)
+  @TextField({ max: 100, example: 'shop, production' })
   name!: string;
 
-  @ApiPropertyOptional({ format: 'date-time', description: 'From then on it is refused; without it, never.' })
-  @IsOptional()
-  @IsTimestamp()
+  @TimestampField({ optional: true, description: 'From then on it is refused; without it, never.' })
   expiresAt?: string;
 }
 
 export class ListApiKeysQuery extends PageQuery {
-  @ApiPropertyOptional({ format: 'uuid', description: 'Only the keys of this user.' })
-  @IsOptional()
-  @IsUUID()
+  @UuidField({ optional: true, description: 'Only the keys of this user.' })
   userId?: string;
 }
 

@@ -1,57 +1,44 @@
-import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { ArrayMaxSize, ArrayUnique, IsArray, IsBoolean, IsIn, IsOptional, Matches } from 'class-validator';
-import { IsText } from '../../validation/index.js';
+import { ApiProperty } from '@nestjs/swagger';
+import { BooleanField, ChoiceField, PatternsField, TextField } from '../../validation/index.js';
+import { MAX_DISPLAY_NAME, MAX_ROLES, MAX_SUBJECT, ROLE_NAME } from '../user-bounds.js';
 import type { User, UserKind } from '../users.repository.js';
 
 const ROLES = {
-  type: [String] as [typeof String],
-  maxItems: 50,
+  max: MAX_ROLES,
   example: ['operator'],
   description: 'viewer, operator, admin, auditor, or a role that a workflow or an extension names.',
 };
 
 export class CreateUserBody {
-  @ApiProperty({
-    maxLength: 255,
+  @TextField({
+    max: MAX_SUBJECT,
     example: 'shop-backend',
     description: 'Unique in the tenant; for a person the `sub`.',
   })
-  @IsText(1, 255)
   subject!: string;
 
-  @ApiProperty({ enum: ['human', 'service'], description: 'Only a human can also come with a token.' })
-  @IsIn(['human', 'service'])
+  @ChoiceField(['human', 'service'], { description: 'Only a human can also come with a token.' })
   kind!: 'human' | 'service';
 
-  @ApiProperty({ maxLength: 200, example: 'Shop backend' })
-  @IsText(1, 200)
+  @TextField({ max: MAX_DISPLAY_NAME, example: 'Shop backend' })
   displayName!: string;
 
-  @ApiProperty(ROLES)
-  @IsArray()
-  @ArrayMaxSize(50)
-  @ArrayUnique()
-  @Matches(/^[a-z][a-z0-9_-]{0,62}$/, { each: true })
+  @PatternsField(ROLE_NAME, ROLES)
   roles!: string[];
 }
 
 export class PatchUserBody {
-  @ApiPropertyOptional({ maxLength: 200 })
-  @IsOptional()
-  @IsText(1, 200)
+  @TextField({ optional: true, max: MAX_DISPLAY_NAME })
   displayName?: string;
 
-  @ApiPropertyOptional({ ...ROLES, description: 'All roles of the user’s API keys; a token brings its own.' })
-  @IsOptional()
-  @IsArray()
-  @ArrayMaxSize(50)
-  @ArrayUnique()
-  @Matches(/^[a-z][a-z0-9_-]{0,62}$/, { each: true })
+  @PatternsField(ROLE_NAME, {
+    ...ROLES,
+    optional: true,
+    description: 'All roles of the user’s API keys; a token brings its own.',
+  })
   roles?: string[];
 
-  @ApiPropertyOptional({ description: 'A disabled user’s keys and tokens are refused.' })
-  @IsOptional()
-  @IsBoolean()
+  @BooleanField({ optional: true, description: 'A disabled user’s keys and tokens are refused.' })
   disabled?: boolean;
 }
 

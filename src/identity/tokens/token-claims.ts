@@ -1,4 +1,5 @@
 import { isText } from '../../validation/index.js';
+import { MAX_DISPLAY_NAME, MAX_ROLES, MAX_SUBJECT, ROLE_NAME } from '../user-bounds.js';
 
 /** What a verified token says of its bearer. */
 export interface TokenClaims {
@@ -19,8 +20,6 @@ export interface ClaimNames {
 
 type Payload = Readonly<Record<string, unknown>>;
 
-const ROLE = /^[a-z][a-z0-9_-]{0,62}$/;
-const MAX_ROLES = 50;
 const TENANT = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /**
@@ -34,11 +33,10 @@ const TENANT = /^[a-z0-9][a-z0-9-]{0,62}$/;
 export function readClaims(payload: Payload, names: ClaimNames): TokenClaims | null {
   const { sub, exp, name } = payload;
   const tenant = tenantOf(readClaim(payload, names.tenant));
-  if (!isText(sub, 1, 255) || typeof exp !== 'number' || tenant === null) return null;
-  const subject = sub as string;
+  if (!isText(sub, 1, MAX_SUBJECT) || typeof exp !== 'number' || tenant === null) return null;
   return {
-    subject,
-    displayName: isText(name, 1, 200) ? (name as string) : subject.slice(0, 200),
+    subject: sub,
+    displayName: isText(name, 1, MAX_DISPLAY_NAME) ? name : sub.slice(0, MAX_DISPLAY_NAME),
     tenant,
     roles: rolesOf(readClaim(payload, names.roles)),
     expiresAt: exp * 1000,
@@ -63,6 +61,6 @@ function tenantOf(claim: unknown): string | null {
 /** A list, or, as OAuth writes scopes, names with spaces between. */
 function rolesOf(claim: unknown): string[] {
   const names: unknown[] = typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : [];
-  const usable = names.filter((name): name is string => typeof name === 'string' && ROLE.test(name));
+  const usable = names.filter((name): name is string => typeof name === 'string' && ROLE_NAME.test(name));
   return [...new Set(usable)].filter((name) => name !== 'system').slice(0, MAX_ROLES);
 }

@@ -1,74 +1,65 @@
-import { ApiPropertyOptional } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import { IsIn, IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
-import { IsText, IsTimestamp, PageQuery } from '../../validation/index.js';
+import {
+  ChoiceField,
+  IntegerField,
+  PageQuery,
+  PatternField,
+  TextField,
+  TimestampField,
+} from '../../validation/index.js';
 import { ORDER_SORTS, type OrderSort } from '../order-page.js';
+import { MAX_REFERENCE } from './order-body.dto.js';
+
+const LATEST_VERSION = 2_147_483_647;
 
 export class ListOrdersQuery extends PageQuery {
-  @ApiPropertyOptional({ example: 'pending,confirmed', description: 'One or more states, separated by commas.' })
-  @IsOptional()
-  @Matches(/^[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*){0,19}$/, {
-    message: '$property must be names of states, separated by commas',
+  @PatternField(/^[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*){0,19}$/, 'must be names of states, separated by commas', {
+    optional: true,
+    example: 'pending,confirmed',
+    description: 'One or more states, separated by commas.',
   })
   status?: string;
 
-  @ApiPropertyOptional({ example: 'web', description: 'Where the orders came from.' })
-  @IsOptional()
-  @IsText(1, 32)
+  @TextField({ optional: true, max: 32, example: 'web', description: 'Where the orders came from.' })
   channel?: string;
 
-  @ApiPropertyOptional({ example: 'c-42', description: 'Your reference of the customer.' })
-  @IsOptional()
-  @IsText(1, 100)
+  @TextField({ optional: true, max: MAX_REFERENCE, example: 'c-42', description: 'Your reference of the customer.' })
   customerRef?: string;
 
-  @ApiPropertyOptional({ example: 'web-10001', description: 'Your reference of the order.' })
-  @IsOptional()
-  @IsText(1, 100)
+  @TextField({ optional: true, max: MAX_REFERENCE, example: 'web-10001', description: 'Your reference of the order.' })
   externalRef?: string;
 
-  @ApiPropertyOptional({ format: 'date-time', description: 'Placed at this time or later.' })
-  @IsOptional()
-  @IsTimestamp()
+  @TimestampField({ optional: true, description: 'Placed at this time or later.' })
   'placedAt[gte]'?: string;
 
-  @ApiPropertyOptional({ format: 'date-time', description: 'Placed before this time.' })
-  @IsOptional()
-  @IsTimestamp()
+  @TimestampField({ optional: true, description: 'Placed before this time.' })
   'placedAt[lt]'?: string;
 
-  @ApiPropertyOptional({ format: 'date-time', description: 'Changed at this time or later.' })
-  @IsOptional()
-  @IsTimestamp()
+  @TimestampField({ optional: true, description: 'Changed at this time or later.' })
   'updatedAt[gte]'?: string;
 
-  @ApiPropertyOptional({ example: '7K3M', description: 'Beginning of a number or an external reference.' })
-  @IsOptional()
-  @IsText(1, 100)
+  @TextField({
+    optional: true,
+    max: MAX_REFERENCE,
+    example: '7K3M',
+    description: 'Beginning of a number or an external reference.',
+  })
   q?: string;
 
-  @ApiPropertyOptional({ enum: ORDER_SORTS, default: '-placedAt', description: 'A minus sign sorts the latest first.' })
-  @IsOptional()
-  @IsIn(ORDER_SORTS)
+  @ChoiceField(ORDER_SORTS, {
+    optional: true,
+    default: '-placedAt',
+    description: 'A minus sign sorts the latest first.',
+  })
   sort?: OrderSort;
 
-  @ApiPropertyOptional({ enum: ['exact'], description: 'Also count the orders on all pages; costs a scan of them.' })
-  @IsOptional()
-  @IsIn(['exact'])
+  @ChoiceField(['exact'], { optional: true, description: 'Also count the orders on all pages; costs a scan of them.' })
   count?: 'exact';
 }
 
 export class ReadOrderQuery {
-  @ApiPropertyOptional({ format: 'date-time', description: 'The order as it was at this time.' })
-  @IsOptional()
-  @IsTimestamp()
+  @TimestampField({ optional: true, description: 'The order as it was at this time.' })
   asOf?: string;
 
-  @ApiPropertyOptional({ type: 'integer', minimum: 1, description: 'The order as it was in this version.' })
-  @IsOptional()
-  @Type(() => Number)
-  @IsInt()
-  @Min(1)
-  @Max(2_147_483_647)
+  @IntegerField({ optional: true, min: 1, max: LATEST_VERSION, description: 'The order as it was in this version.' })
   version?: number;
 }

@@ -1,29 +1,19 @@
-import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { IsInt, IsOptional, Matches, Max, Min } from 'class-validator';
-import { IsText } from 'waybill/extension';
+import { ApiProperty } from '@nestjs/swagger';
+import { IntegerField, MAX_LINES, MAX_QUANTITY, ReasonField, StateField } from 'waybill/extension';
 
 export class RequestReturnBody {
-  @ApiProperty({ type: 'integer', minimum: 1, maximum: 250, example: 1, description: "The order's line." })
-  @IsInt()
-  @Min(1)
-  @Max(250)
+  @IntegerField({ min: 1, max: MAX_LINES, example: 1, description: "The order's line." })
   lineNo!: number;
 
-  @ApiProperty({ type: 'integer', minimum: 1, maximum: 1_000_000, example: 1 })
-  @IsInt()
-  @Min(1)
-  @Max(1_000_000)
+  @IntegerField({ min: 1, max: MAX_QUANTITY, example: 1 })
   quantity!: number;
 }
 
 export class MoveReturnBody {
-  @ApiProperty({ example: 'approved', description: 'The state to go to.' })
-  @Matches(/^[a-z][a-z0-9_]{0,62}$/, { message: '$property must be the name of a state' })
+  @StateField({ example: 'approved' })
   to!: string;
 
-  @ApiPropertyOptional({ example: 'unopened', minLength: 1, maxLength: 500 })
-  @IsOptional()
-  @IsText(1, 500)
+  @ReasonField({ example: 'unopened' })
   reason?: string;
 }
 

@@ -15,7 +15,7 @@ export function IsText(min: number, max: number, options?: ValidationOptions): P
   );
 }
 
-export function isText(value: unknown, min: number, max: number): boolean {
+export function isText(value: unknown, min: number, max: number): value is string {
   // A code point is at most two units: an early way out that spares counting a megabyte.
   if (typeof value !== 'string' || value.length > 2 * max) return false;
   if (value === '') return min === 0;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { findMetadataFault, isText } from './field-decorators.js';
+import { findMetadataFault, isText } from './value-checks.js';
 
 describe('isText', () => {
   it('counts code points', () => {
