@@ -35,6 +35,7 @@ const PURE = [
   'idempotency/(fingerprint|idempotency-key|policy|lease)',
   'payments/(provider-key|providers/(payment-provider|simulated-token|simulated-signature|stripe-money))',
   'background/periodic-task',
+  'database/(client|transaction|statement|statement-batch|statement-queue)',
   'observability/(idempotency-outcome|redaction|log-line)',
 ];
 

@@ -1,6 +1,6 @@
 import { type DynamicModule, Module, type Provider } from '@nestjs/common';
 import { PeriodicTasks } from '../background/index.js';
-import { reach } from '../database/index.js';
+import { atKillPoint } from '../database/index.js';
 import { AuditController } from './audit.controller.js';
 import { AuditModule } from './audit.module.js';
 import { FeedService } from './feed.service.js';
@@ -75,7 +75,7 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
       useFactory: (tasks: PeriodicTasks, { pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
         new Sealer(
           tasks,
-          { pool, keys, origin, directory, edges: new KnownEdges(), onStep: (step) => reach(`seal.${step}`) },
+          { pool, keys, origin, directory, edges: new KnownEdges(), onStep: (step) => atKillPoint(`seal.${step}`) },
           sealInterval,
           growth,
           metrics,

@@ -10,7 +10,7 @@ export { LogStore, tenantsWithLogs } from './log/log-store.js';
 export { resumeLog } from './log/resume-log.js';
 export { rotateKey } from './log/rotate-key.js';
 export type { SealingTools } from './log/seal-batch.js';
-export { inTransaction, sealerPool } from './log/sealer-pool.js';
+export { sealerPool } from './log/sealer-pool.js';
 export { ensureSigningKey, readSigningKey, SigningKeys, type SigningKeySource } from './log/signing-keys.js';
 export type { VerificationResult } from './verify/fault.js';
 export { readUnverified } from './verify/log-verifier.js';

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
-import pg from 'pg';
+import type { ClientBase } from 'pg';
 import { parseDuration } from '../config.js';
+import { inTransaction, withClient } from '../database/index.js';
 import { sweepExpiredKeys } from '../idempotency/index.js';
 import { withDatabase, withOwnerUrl } from './database-address.js';
 
@@ -9,16 +10,16 @@ export function addIdempotencyCommand(program: Command): void {
   group
     .command('sweep')
     .description('Remove expired keys of all tenants now; the service does it by itself every minute')
-    .action(() => withDatabase(({ appUrl }) => withClient(appUrl, sweep)));
+    .action(() => withDatabase(({ appUrl }) => connected(appUrl, sweep)));
   group
     .command('ttl <tenant> <time>')
     .description('How long keys of a tenant (by slug) are kept: such as 15m, 24h, 7d, or forever, or default')
     .action((tenant: string, time: string) =>
-      withOwnerUrl((ownerUrl) => withClient(ownerUrl, (client) => setTtl(client, tenant, time))),
+      withOwnerUrl((ownerUrl) => connected(ownerUrl, (client) => setTtl(client, tenant, time))),
     );
 }
 
-async function sweep(client: pg.Client): Promise<void> {
+async function sweep(client: ClientBase): Promise<void> {
   const run = async (text: string, values: readonly unknown[]): Promise<unknown[]> =>
     (await client.query(text, [...values])).rows;
   const sweeps = await sweepExpiredKeys(run);
@@ -28,12 +29,17 @@ async function sweep(client: pg.Client): Promise<void> {
   console.log(`${sweeps.reduce((sum, { swept }) => sum + swept, 0)} expired keys removed.`);
 }
 
-async function setTtl(client: pg.Client, slug: string, time: string): Promise<void> {
+async function setTtl(client: ClientBase, slug: string, time: string): Promise<void> {
   const seconds = parseDuration(time);
   if (seconds === undefined && time !== 'forever' && time !== 'default') {
     throw new Error(`The time must be such as 15m, 24h or 7d, or forever, or default, not "${time}".`);
   }
-  await client.query('BEGIN');
+  await inTransaction(client, () => writeTtl(client, slug, time, seconds));
+  console.log(`Answers of tenant ${slug} are kept ${time} from now on; those that are stored keep their time.`);
+}
+
+/** @param seconds left out for a time without a number */
+async function writeTtl(client: ClientBase, slug: string, time: string, seconds: number | undefined): Promise<void> {
   const found = await client.query<{ id: string }>('SELECT id FROM waybill.tenants WHERE slug = $1', [slug]);
   const [tenant] = found.rows;
   if (!tenant) throw new Error(`There is no tenant "${slug}".`);
@@ -52,16 +58,8 @@ async function setTtl(client: pg.Client, slug: string, time: string): Promise<vo
       [tenant.id, seconds === undefined ? null : `${seconds} seconds`],
     );
   }
-  await client.query('COMMIT');
-  console.log(`Answers of tenant ${slug} are kept ${time} from now on; those that are stored keep their time.`);
 }
 
-async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url, application_name: 'waybill idempotency' });
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
+function connected<T>(url: string, work: (client: ClientBase) => Promise<T>): Promise<T> {
+  return withClient({ connectionString: url, application_name: 'waybill idempotency' }, work);
 }

@@ -4,7 +4,6 @@ export * from './cursor.js';
 export * from './json-pointer.js';
 export * from './merge-patch.js';
 export * from './money.js';
-export * from './random-pool.js';
 export * from './redact.js';
 export * from './system-error.js';
 export * from './timestamp.js';

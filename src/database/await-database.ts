@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
 import { isUnavailable } from '../problems/index.js';
+import { withClient } from './client.js';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const PAUSE_MS = 1_000;
@@ -30,15 +30,8 @@ export async function awaitDatabase(url: string, log: (line: string) => void): P
 }
 
 async function connectOnce(url: string): Promise<void> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
-  // A server that goes away in between says so as an event, too.
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    await client.query('SELECT 1');
-  } finally {
-    await client.end();
-  }
+  const config = { connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS };
+  await withClient(config, (client) => client.query('SELECT 1'));
 }
 
 function described(url: string, error: unknown): Error {

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
+import { SteadyClient } from './client.js';
 import { findUp } from './embedded/find-up.js';
 import type { RolePasswords } from './embedded/index.js';
 import { parseScript, runScript } from './psql-script.js';
@@ -93,7 +93,7 @@ async function runSections(
   const wanted = steps.filter((step) => sections === undefined || sections.includes(step.section));
   const maintenance = decodeURIComponent(new URL(superuserUrl).pathname.slice(1)) || 'postgres';
   await runScript(wanted, maintenance, async (name) => {
-    const client = new Client({ connectionString: databaseUrl(superuserUrl, name).href });
+    const client = new SteadyClient({ connectionString: databaseUrl(superuserUrl, name).href });
     await client.connect();
     return client;
   });

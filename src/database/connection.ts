@@ -1,6 +1,5 @@
-import pg from 'pg';
 import type { DataSourceOptions } from 'typeorm';
-import { timestampFromPostgres } from '../common/index.js';
+import { SteadyClient, VALUE_TYPES } from './client.js';
 
 export interface ConnectionSettings {
   url: string;
@@ -43,27 +42,4 @@ export function dataSourceOptions({ url, poolSize, timeouts }: ConnectionSetting
       keepAlive: true,
     },
   };
-}
-
-/**
- * Whatever a connection that breaks was doing fails by itself. Its `error` event comes as well, also in the moments in which neither
- * the pool nor TypeORM listens, and one that nobody hears would end the process.
- */
-export class SteadyClient extends pg.Client {
-  constructor(config?: pg.ClientConfig) {
-    super(config);
-    this.on('error', () => undefined);
-  }
-}
-
-/**
- * Timestamps become RFC 3339 text, as the driver's Date would lose the microseconds; bigints become numbers, as ours
- * stay below 2^53 by CHECK. For a session under TimeZone UTC.
- */
-export const VALUE_TYPES = { getTypeParser };
-
-function getTypeParser(oid: number, format?: 'text' | 'binary'): unknown {
-  if (oid === pg.types.builtins.TIMESTAMPTZ) return timestampFromPostgres;
-  if (oid === pg.types.builtins.INT8) return Number;
-  return pg.types.getTypeParser(oid, format as 'text');
 }

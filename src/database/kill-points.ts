@@ -29,7 +29,7 @@ export function installKillPoints(next: Listener | undefined): void {
 }
 
 /** Marks such a moment. */
-export async function reach(point: KillPoint): Promise<void> {
+export async function atKillPoint(point: KillPoint): Promise<void> {
   if (listener) await listener(point);
 }
 

@@ -1,20 +1,16 @@
-import type { PoolClient, QueryResultRow } from 'pg';
+import type { ClientBase, QueryResultRow } from 'pg';
 import type { QueryRunner } from 'typeorm';
 import type { AfterCommit } from './after-commit.js';
+import { closeBroken } from './client.js';
 import { contextStatement, type TransactionContext } from './context.js';
-import { type BoundStatement, COMMIT, type NamedStatement } from './statement.js';
+import type { BoundStatement, NamedStatement } from './statement.js';
 import { StatementQueue } from './statement-queue.js';
 import { markTransaction, type Session, TenantTransaction } from './tenant-transaction.js';
-
-/** All statements of one answer see the same moment. */
-const BEGIN: BoundStatement = {
-  name: 'begin_read',
-  text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-  values: [],
-};
+import { ConnectionTransaction } from './transaction.js';
 
 interface OpenSession extends Session {
-  connected: Promise<PoolClient>;
+  transaction: ConnectionTransaction;
+  connected: Promise<ClientBase>;
 }
 
 /**
@@ -42,7 +38,10 @@ export class ReadTransaction extends TenantTransaction {
     throw new Error(`${name} can't run at COMMIT: this transaction only reads`);
   }
 
-  override lastRows<Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
+  override rowsBeforeCommit<Row extends QueryResultRow>(
+    statement: NamedStatement,
+    values: readonly unknown[],
+  ): Promise<Row[]> {
     const rows = this.rows<Row>(statement, values);
     this.end();
     return rows;
@@ -59,24 +58,26 @@ export class ReadTransaction extends TenantTransaction {
     const runner = this.createRunner();
     markTransaction(runner, true);
     const statements = new StatementQueue();
-    statements.runAhead(BEGIN);
-    statements.runAhead(contextStatement(this.context));
-    const connected = runner.connect() as Promise<PoolClient>;
+    const transaction = new ConnectionTransaction(statements, 'read');
+    transaction.begin();
+    statements.runUnawaited(contextStatement(this.context));
+    const connected = runner.connect() as Promise<ClientBase>;
     connected.then(
       (client) => statements.attach(client),
       (error: unknown) => statements.fail(error),
     );
-    return { runner, statements, connected };
+    return { runner, statements, transaction, connected };
   }
 
-  /** Whoever waits for rows hears of a connection that breaks; a broken one is closed, and the pool makes another. */
-  private async commit({ runner, statements, connected }: OpenSession): Promise<void> {
+  /**
+   * Whoever waits for rows hears of a statement that failed, and of a connection that broke. A broken one is closed, and the pool
+   * makes another.
+   */
+  private async commit({ runner, transaction, connected }: OpenSession): Promise<void> {
     try {
-      const { command } = await statements.run(COMMIT);
-      // PostgreSQL answers with ROLLBACK where a statement had failed.
-      if (command === 'COMMIT') this.after.start(this.tasksAfterCommit);
+      if (await transaction.hasCommitted()) this.after.start(this.tasksAfterCommit);
     } catch {
-      await connected.then((client) => client.end()).catch(() => undefined);
+      await connected.then(closeBroken).catch(() => undefined);
     } finally {
       markTransaction(runner, false);
       await runner.release();

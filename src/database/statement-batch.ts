@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
-import pg, { type QueryResultRow } from 'pg';
+import pg, { type FieldDef, type QueryResultRow } from 'pg';
 import { serialize } from 'pg-protocol';
-import { VALUE_TYPES } from './connection.js';
+import { VALUE_TYPES } from './client.js';
 import type { AnyStatement } from './statement.js';
 
 /** A statement on its way, and who waits for its answer. */
@@ -24,17 +24,17 @@ interface Connection {
   submittedNamedStatements: Record<string, string>;
 }
 
-type Parser = (text: string) => unknown;
-
-interface Columns {
-  names: string[];
-  parsers: Parser[];
+/** Makes rows of what arrives: pg's `Result`, of which its types show only what comes out. */
+interface RowReader {
+  addFields(fields: FieldDef[]): void;
+  parseRow(fields: (string | null)[]): QueryResultRow;
 }
 
 const { prepareValue } = (pg as unknown as { utils: { prepareValue: (value: unknown) => unknown } }).utils;
+const Result = pg.Result as unknown as new (rowMode: undefined, types: typeof VALUE_TYPES) => RowReader;
 
-/** By statement: the columns of a prepared one are the same as long as the connection lives. */
-const knownColumns = new WeakMap<Connection, Map<string, Columns>>();
+/** By connection and name of a prepared statement, whose columns are the same as long as the connection lives. */
+const knownReaders = new WeakMap<Connection, Map<string, RowReader | undefined>>();
 
 /**
  * Statements that PostgreSQL gets in one packet and answers in one. pg ends every statement with a Sync, and at each of these
@@ -52,7 +52,8 @@ export class StatementBatch extends pg.Query {
   private connection: Connection | undefined;
   /** Of the statement that is being answered. */
   private position = 0;
-  private columns: Columns = { names: [], parsers: [] };
+  /** Undefined where no rows come. */
+  private reader: RowReader | undefined;
   private collected: QueryResultRow[] = [];
   private unreadable: { error: unknown } | undefined;
 
@@ -79,32 +80,24 @@ export class StatementBatch extends pg.Query {
     return null;
   };
 
-  handleRowDescription({ fields }: { fields: { name: string; dataTypeID: number }[] }): void {
-    this.columns = {
-      names: fields.map(({ name }) => name),
-      parsers: fields.map(({ dataTypeID }) => VALUE_TYPES.getTypeParser(dataTypeID) as Parser),
-    };
+  handleRowDescription({ fields }: { fields: FieldDef[] }): void {
+    this.reader = new Result(undefined, VALUE_TYPES);
+    this.reader.addFields(fields);
   }
 
   handleDataRow({ fields }: { fields: (string | null)[] }): void {
-    if (this.unreadable) return;
-    const { names, parsers } = this.columns;
-    const row: QueryResultRow = {};
+    if (this.unreadable || !this.reader) return;
     try {
-      for (let index = 0; index < fields.length; index += 1) {
-        const text = fields[index] ?? null;
-        row[names[index] ?? ''] = text === null ? null : parsers[index]?.(text);
-      }
+      this.collected.push(this.reader.parseRow(fields));
     } catch (error) {
       this.unreadable = { error };
     }
-    this.collected.push(row);
   }
 
   handleCommandComplete({ text }: { text: string }): void {
     const asker = this.pending[this.position];
     const { collected: rows, unreadable } = this;
-    if (this.name !== undefined && this.connection) columnsOf(this.connection).set(this.name, this.columns);
+    if (this.name !== undefined && this.connection) readersOf(this.connection).set(this.name, this.reader);
     this.begin(this.position + 1);
     if (unreadable) asker?.reject?.(unreadable.error);
     else asker?.resolve?.({ rows, command: text });
@@ -138,8 +131,7 @@ export class StatementBatch extends pg.Query {
     this.unreadable = undefined;
     this.name = statement?.name;
     this.text = statement?.text;
-    const known = this.connection && this.name !== undefined && columnsOf(this.connection).get(this.name);
-    this.columns = known || { names: [], parsers: [] };
+    this.reader = this.connection && this.name !== undefined ? readersOf(this.connection).get(this.name) : undefined;
   }
 }
 
@@ -156,7 +148,7 @@ function addMessages(
     if (name !== undefined) toParse.set(name, text);
   } else if (known !== text) throw new Error(`The prepared statement ${name} is another one on this connection`);
   messages.push(serialize.bind({ statement: name, values: values as unknown[], valueMapper: prepareValue }));
-  if (name === undefined || !columnsOf(connection).has(name)) messages.push(serialize.describe({ type: 'P' }));
+  if (name === undefined || !readersOf(connection).has(name)) messages.push(serialize.describe({ type: 'P' }));
   messages.push(serialize.execute());
 }
 
@@ -165,8 +157,8 @@ function textOf({ parsedStatements, submittedNamedStatements }: Connection, name
   return parsedStatements[name] ?? submittedNamedStatements[name];
 }
 
-function columnsOf(connection: Connection): Map<string, Columns> {
-  let columns = knownColumns.get(connection);
-  if (!columns) knownColumns.set(connection, (columns = new Map()));
-  return columns;
+function readersOf(connection: Connection): Map<string, RowReader | undefined> {
+  let readers = knownReaders.get(connection);
+  if (!readers) knownReaders.set(connection, (readers = new Map()));
+  return readers;
 }

@@ -1,4 +1,4 @@
-import type { PoolClient } from 'pg';
+import type { ClientBase } from 'pg';
 import type { AnyStatement } from './statement.js';
 import { type PendingStatement, StatementBatch, type StatementResult } from './statement-batch.js';
 
@@ -11,19 +11,19 @@ export class StatementQueue {
   private failure: { error: unknown } | undefined;
 
   /** @param client left out where the connection is yet to come; until `attach` statements wait */
-  constructor(private client?: PoolClient) {}
+  constructor(private client?: ClientBase) {}
 
   run(statement: AnyStatement): Promise<StatementResult> {
     return new Promise((resolve, reject) => this.add({ statement, resolve, reject }));
   }
 
   /** For a statement that another one follows at once: where this one fails, that one fails with the same error. */
-  runAhead(statement: AnyStatement): void {
+  runUnawaited(statement: AnyStatement): void {
     this.add({ statement });
   }
 
   /** The connection has come: what waits leaves. */
-  attach(client: PoolClient): void {
+  attach(client: ClientBase): void {
     this.client = client;
     this.flush();
   }

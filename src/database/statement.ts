@@ -2,6 +2,11 @@
 export interface NamedStatement {
   name: string;
   text: string;
+  /**
+   * PostgreSQL refuses it in a transaction whose idempotency key is not claimed (SQLSTATE WB021). Such a statement may leave
+   * together with the claim; every other one waits until the claim is answered.
+   */
+  isRefusedUnclaimed?: boolean;
 }
 
 /** A prepared statement with the values of one run. */
@@ -11,6 +16,3 @@ export interface BoundStatement extends NamedStatement {
 
 /** A statement without a name is parsed and planned each time. */
 export type AnyStatement = Omit<BoundStatement, 'name'> & { name?: string };
-
-export const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
-export const ROLLBACK: BoundStatement = { name: 'ROLLBACK', text: 'ROLLBACK', values: [] };

@@ -49,8 +49,8 @@ export abstract class TenantTransaction {
     return result.rows as Row[];
   }
 
-  /** Like `rows`, for a statement that none follows: where the transaction only reads, COMMIT leaves together with it. */
-  lastRows<Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
+  /** Like `rows`, for a statement that none follows: a transaction that only reads sends COMMIT together with it. */
+  rowsBeforeCommit<Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]): Promise<Row[]> {
     return this.rows(statement, values);
   }
 
@@ -70,28 +70,5 @@ export abstract class TenantTransaction {
   /** What `afterCommit` collected, for whoever committed. */
   get tasksAfterCommit(): readonly AfterCommitTask[] {
     return this.tasks;
-  }
-}
-
-/** One that may write. Who began it ends it. */
-export class WriteTransaction extends TenantTransaction {
-  private closing: BoundStatement[] = [];
-
-  constructor(
-    context: TransactionContext,
-    protected readonly session: Session,
-  ) {
-    super(context);
-  }
-
-  override runAtCommit(statement: BoundStatement): void {
-    this.closing.push(statement);
-  }
-
-  /** What `runAtCommit` collected, for whoever commits. */
-  takeClosing(): BoundStatement[] {
-    const { closing } = this;
-    this.closing = [];
-    return closing;
   }
 }

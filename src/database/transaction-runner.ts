@@ -1,33 +1,33 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { PoolClient, QueryResultRow } from 'pg';
-import { DataSource } from 'typeorm';
+import { DataSource, type QueryRunner } from 'typeorm';
 import { AfterCommit, type AfterCommitTask } from './after-commit.js';
 import { contextStatement, type TransactionContext } from './context.js';
-import { reach } from './kill-points.js';
+import { atKillPoint } from './kill-points.js';
 import { isWorthRepeating } from './pg-errors.js';
 import { ReadTransaction } from './read-transaction.js';
-import { type BoundStatement, COMMIT, ROLLBACK } from './statement.js';
+import type { BoundStatement } from './statement.js';
 import { StatementQueue } from './statement-queue.js';
-import { markTransaction, type TenantTransaction, WriteTransaction } from './tenant-transaction.js';
-
-export type AccessMode = 'read' | 'write';
-
-const BEGIN: BoundStatement = {
-  name: 'begin_write',
-  text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
-  values: [],
-};
+import { markTransaction, type TenantTransaction } from './tenant-transaction.js';
+import { ConnectionTransaction, type TransactionKind } from './transaction.js';
+import { WriteTransaction } from './write-transaction.js';
 
 const ATTEMPTS = 4;
 
-/** What is to be done, with the rows that the opening statement returned. */
-export type TransactionWork<T> = (tx: TenantTransaction, opened: readonly QueryResultRow[]) => Promise<T>;
+/** The rows of the statement that opened a transaction. */
+type Opened = Promise<readonly QueryResultRow[]>;
 
-/** The same without waiting for the opening statement: what it sends first leaves together with BEGIN. */
-export type EarlyWork<T> = (tx: TenantTransaction, opened: Promise<readonly QueryResultRow[]>) => Promise<T>;
+/** What opens a transaction, and what is done in it. */
+interface Job<T> {
+  context: TransactionContext;
+  opening: BoundStatement;
+  /** Whether statements wait for the answer to `opening`; see `NamedStatement.isRefusedUnclaimed`. */
+  isClaim: boolean;
+  work: (tx: WriteTransaction, opened: Opened) => Promise<T>;
+}
 
-/** Opens tenant transactions: context first, then the work, then a COMMIT that is known to have been one. */
+/** Opens tenant transactions over the pool of requests: context first, then the work, then COMMIT. */
 @Injectable()
 export class TransactionRunner {
   constructor(
@@ -39,38 +39,19 @@ export class TransactionRunner {
    * Runs `work` in one transaction. After a deadlock, a serialization failure or a collision of random numbers it runs
    * again from the start, so `work` must have no effect outside the transaction.
    */
-  run<T>(context: TransactionContext, mode: AccessMode, work: (tx: TenantTransaction) => Promise<T>): Promise<T> {
-    // The context says nothing that anybody would wait for.
-    return mode === 'read'
-      ? this.read(context, work)
-      : this.runEarly(context, (tx) => work(tx), contextStatement(context));
+  run<T>(context: TransactionContext, kind: TransactionKind, work: (tx: TenantTransaction) => Promise<T>): Promise<T> {
+    if (kind === 'read') return this.read(context, work);
+    return this.write({ context, opening: contextStatement(context), isClaim: false, work });
   }
 
   /**
-   * The same with a statement of one's own behind BEGIN.
+   * The same where a claim opens the transaction. `work` begins before the claim is answered; until then its statements wait,
+   * but for those that PostgreSQL itself refuses without a claim: these leave together with it.
    *
-   * @param opening sets the context, as `waybill.set_context` does
+   * @param claim sets the context, too, as `waybill.set_context` does
    */
-  runOpened<T>(context: TransactionContext, work: TransactionWork<T>, opening: BoundStatement): Promise<T> {
-    return this.runEarly(context, async (tx, opened) => work(tx, await opened), opening);
-  }
-
-  /**
-   * Like `runOpened`, but `work` begins before PostgreSQL has answered to the opening statement. It may send a statement
-   * that depends on it only where the database itself refuses that statement otherwise.
-   */
-  async runEarly<T>(context: TransactionContext, work: EarlyWork<T>, opening: BoundStatement): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        const { result, tasks } = await this.runOnce(context, work, opening);
-        // With the connection given back: a task may want one, and the pool may have a single one.
-        this.afterCommit.start(tasks);
-        return result;
-      } catch (error) {
-        if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw error;
-        await sleep(Math.random() * 10 * 2 ** attempt);
-      }
-    }
+  runClaiming<T>(context: TransactionContext, claim: BoundStatement, work: Job<T>['work']): Promise<T> {
+    return this.write({ context, opening: claim, isClaim: true, work });
   }
 
   /** A transaction that only reads and begins when it is used. Whoever asks for it ends it. */
@@ -78,26 +59,18 @@ export class TransactionRunner {
     return new ReadTransaction(context, () => this.dataSource.createQueryRunner(), this.afterCommit);
   }
 
-  /**
-   * What an opening statement answers, and nothing else: the transaction is rolled back in the same packet, so neither an effect
-   * nor a lock is left of it.
-   */
-  async peek(opening: BoundStatement): Promise<readonly QueryResultRow[]> {
-    const runner = this.dataSource.createQueryRunner();
-    try {
-      const client: PoolClient = await runner.connect();
-      const statements = new StatementQueue(client);
-      statements.runAhead(BEGIN);
+  /** The rows of a statement whose transaction is rolled back at once: neither an effect nor a lock is left of it. */
+  runAndRollBack(statement: BoundStatement): Promise<readonly QueryResultRow[]> {
+    return this.overConnection(async (_runner, client) => {
+      const transaction = new ConnectionTransaction(new StatementQueue(client), 'write');
+      transaction.begin();
       try {
-        const [{ rows }] = await Promise.all([statements.run(opening), statements.run(ROLLBACK)]);
-        return rows;
+        return await transaction.runAndRollBack(statement);
       } catch (error) {
-        await rollback(client);
+        await transaction.rollBack(client);
         throw error;
       }
-    } finally {
-      await runner.release();
-    }
+    });
   }
 
   private async read<T>(context: TransactionContext, work: (tx: TenantTransaction) => Promise<T>): Promise<T> {
@@ -109,27 +82,50 @@ export class TransactionRunner {
     }
   }
 
-  private async runOnce<T>(
-    context: TransactionContext,
-    work: EarlyWork<T>,
-    opening: BoundStatement,
-  ): Promise<{ result: T; tasks: readonly AfterCommitTask[] }> {
-    const runner = this.dataSource.createQueryRunner();
-    try {
-      const client: PoolClient = await runner.connect();
-      markTransaction(runner, true);
-      const statements = new StatementQueue(client);
-      const tx = new WriteTransaction(context, { runner, statements });
+  private async write<T>(job: Job<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
       try {
-        const result = await begun(begin(statements, opening), (opened) => work(tx, opened));
-        await reach('commit.before');
-        await commit(statements, tx.takeClosing());
-        await reach('commit.after');
+        const { result, tasks } = await this.attempt(job);
+        // With the connection given back: a task may want one, and the pool may have a single one.
+        this.afterCommit.start(tasks);
+        return result;
+      } catch (error) {
+        if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw error;
+        await sleep(Math.random() * 10 * 2 ** attempt);
+      }
+    }
+  }
+
+  private attempt<T>({ context, opening, isClaim, work }: Job<T>) {
+    return this.overConnection(async (runner, client): Promise<{ result: T; tasks: readonly AfterCommitTask[] }> => {
+      const statements = new StatementQueue(client);
+      const transaction = new ConnectionTransaction(statements, 'write');
+      transaction.begin();
+      const opened = statements.run(opening).then(({ rows }) => rows);
+      const tx = new WriteTransaction(context, { runner, statements }, isClaim ? opened : null);
+      try {
+        const result = await bothWell(opened, async () => work(tx, opened));
+        if (tx.endsWithRollback) {
+          await transaction.rollBack(client);
+          return { result, tasks: [] };
+        }
+        await atKillPoint('commit.before');
+        await transaction.commit(tx.takeClosing());
+        await atKillPoint('commit.after');
         return { result, tasks: tx.tasksAfterCommit };
       } catch (error) {
-        await rollback(client);
+        await transaction.rollBack(client);
         throw error;
       }
+    });
+  }
+
+  private async overConnection<T>(work: (runner: QueryRunner, client: PoolClient) => Promise<T>): Promise<T> {
+    const runner = this.dataSource.createQueryRunner();
+    try {
+      const client = (await runner.connect()) as PoolClient;
+      markTransaction(runner, true);
+      return await work(runner, client);
     } finally {
       markTransaction(runner, false);
       await runner.release();
@@ -137,43 +133,10 @@ export class TransactionRunner {
   }
 }
 
-/** Both the beginning and the work must have gone well; when the beginning failed, it is the cause. */
-async function begun<T>(
-  beginning: Promise<readonly QueryResultRow[]>,
-  work: (opened: Promise<readonly QueryResultRow[]>) => Promise<T>,
-): Promise<T> {
-  // Awaited below, but perhaps after it has failed.
-  beginning.catch(() => undefined);
-  let done: T;
-  try {
-    done = await work(beginning);
-  } catch (error) {
-    await beginning;
-    throw error;
-  }
-  await beginning;
-  return done;
-}
-
-async function begin(statements: StatementQueue, opening: BoundStatement): Promise<readonly QueryResultRow[]> {
-  statements.runAhead(BEGIN);
-  const { rows } = await statements.run(opening);
-  return rows;
-}
-
-/** PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement of the transaction had failed. */
-async function commit(statements: StatementQueue, closing: readonly BoundStatement[]): Promise<void> {
-  for (const statement of closing) statements.runAhead(statement);
-  const { command } = await statements.run(COMMIT);
-  if (command !== 'COMMIT')
-    throw new Error(`COMMIT was answered with ${command}: an error in the transaction was swallowed`);
-}
-
-/** A connection that can't roll back is closed; the pool makes another. */
-async function rollback(client: PoolClient): Promise<void> {
-  try {
-    await client.query('ROLLBACK');
-  } catch {
-    await client.end();
-  }
+/** Both the opening and the work must have gone well; when the opening failed, it is the cause. */
+async function bothWell<T>(opened: Opened, work: () => Promise<T>): Promise<T> {
+  const [opening, done] = await Promise.allSettled([opened, work()]);
+  if (opening.status === 'rejected') throw opening.reason;
+  if (done.status === 'rejected') throw done.reason;
+  return done.value;
 }

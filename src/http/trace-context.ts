@@ -1,4 +1,4 @@
-import { randomBytesFromPool } from '../common/index.js';
+import { randomUUID } from 'node:crypto';
 
 /** A place in a distributed trace, as W3C Trace Context names it. */
 export interface TraceContext {
@@ -22,16 +22,24 @@ const SAMPLED = 1;
 export function traceOf(traceparent: string | undefined, tracestate?: string): TraceContext {
   const [, version, traceId, parentSpanId, flags = '', rest] = TRACEPARENT.exec(traceparent ?? '') ?? [];
   if (traceId === undefined || (version === '00' && rest !== undefined)) {
-    const made = randomBytesFromPool(24).toString('hex');
-    return { traceId: made.slice(0, 32), spanId: made.slice(32), sampled: true };
+    return { traceId: randomHex(), spanId: makeSpanId(), sampled: true };
   }
   const sampled = (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED;
   const state = tracestate && tracestate.length <= LONGEST_STATE ? tracestate : undefined;
-  return { traceId, spanId: randomBytesFromPool(8).toString('hex'), parentSpanId, sampled, state };
+  return { traceId, spanId: makeSpanId(), parentSpanId, sampled, state };
 }
 
 /** The headers by which a call to another system becomes part of the trace. */
 export function traceHeaders({ traceId, spanId, sampled, state }: TraceContext): Record<string, string> {
   const traceparent = `00-${traceId}-${spanId}-0${sampled ? SAMPLED : 0}`;
   return state === undefined ? { traceparent } : { traceparent, tracestate: state };
+}
+
+function makeSpanId(): string {
+  return randomHex().slice(0, 16);
+}
+
+/** 32 digits. Never all zero: those of a UUID say its version, too. */
+function randomHex(): string {
+  return randomUUID().replaceAll('-', '');
 }

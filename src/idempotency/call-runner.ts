@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DomainError, isKeptUnderKey, type ProblemContext, toProblem, unavailable } from '../problems/index.js';
-import { postgresError, reach, TransactionRunner, type TransactionContext } from '../database/index.js';
+import { postgresError, atKillPoint, TransactionRunner, type TransactionContext } from '../database/index.js';
 import { CallStore } from './call-store.js';
 import type { ResumedWork, Settlement } from './external-work.js';
 import { IdempotencyKeyInFlight } from './idempotency.errors.js';
@@ -59,13 +59,13 @@ export class CallRunner {
 
   private async call(context: TransactionContext, held: HeldKey, work: ResumedWork): Promise<unknown> {
     const { key, lease, attempt } = held;
-    await reach('call.before');
+    await atKillPoint('call.before');
     if (isOver(lease)) throw new IdempotencyKeyInFlight(undefined);
     const { leaseSeconds, callSeconds = leaseSeconds / 2 } = this.policy;
     const signal = AbortSignal.timeout(callSeconds * 1000);
     try {
       const outcome = await Promise.race([work.call(signal), whenAborted(signal)]);
-      await reach('call.after');
+      await atKillPoint('call.after');
       return outcome;
     } catch (cause) {
       const wait = waitBeforeRepeat(leaseSeconds, attempt);

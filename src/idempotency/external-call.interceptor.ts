@@ -1,13 +1,13 @@
 import { type CallHandler, type ExecutionContext, Inject, Injectable, type NestInterceptor } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
-import { contextOf, reach, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import { contextOf, atKillPoint, type TenantTransaction, TransactionRunner } from '../database/index.js';
 import { CallRunner, type HeldKey } from './call-runner.js';
 import { CallStore } from './call-store.js';
 import type { ExternalWork, ResumedWork } from './external-work.js';
 import { IdempotencyKeyMissing } from './idempotency.errors.js';
-import { claimOf, isReplay, type KeyedRequest, placeOf, send } from './keyed-request.js';
-import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
+import { claimOf, type KeyedRequest, placeOf, send } from './keyed-request.js';
+import { type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { type Lease, newLease } from './lease.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
 import { ProblemKeeper } from './problem-keeper.js';
@@ -15,6 +15,7 @@ import { WorkResumers } from './work-resumers.js';
 
 /** A call that may be made, since what it is about is committed. */
 interface Begun {
+  kind: 'begun';
   held: HeldKey;
   work: ResumedWork;
 }
@@ -54,32 +55,41 @@ export class ExternalCallInterceptor implements NestInterceptor {
 
   private async answer(exchange: Exchange, reply: FastifyReply): Promise<Buffer | undefined> {
     const { request, claim } = exchange;
-    await reach('claim.before');
+    await atKillPoint('claim.before');
     let begun: Begun | Replay;
     try {
       begun = await this.begin(exchange);
     } catch (error) {
       return this.problems.answer(request, reply, claim, error);
     }
-    if (isReplay(begun)) return send(reply, begun);
+    if (begun.kind === 'replay') return send(reply, begun);
     const place = placeOf(request, this.problems.typeBase);
-    return send(reply, await this.runner.carryOut(contextOf(request), begun.held, begun.work, place));
+    const answer = await this.runner.carryOut(contextOf(request), begun.held, begun.work, place);
+    return send(reply, { kind: 'first', answer });
   }
 
   /** The first transaction: a new call, or one that was begun and has no worker any more. */
   private begin(exchange: Exchange): Promise<Begun | Replay> {
     const { request, claim, lease } = exchange;
     const context = contextOf(request);
-    return this.transactions.runOpened(
+    return this.transactions.runClaiming(
       context,
-      async (tx, [row]) => {
-        const claimed = row as ClaimRow | undefined;
-        const replay = readClaim(claimed);
-        await reach('claim.after');
-        if (replay) return replay;
-        return claimed?.outcome === 'taken_over' ? this.takeOver(exchange, tx) : this.prepare(exchange, tx);
-      },
       this.keys.claim(context, claim, lease),
+      async (tx, opened): Promise<Begun | Replay> => {
+        const claimed = readClaim(await opened);
+        await atKillPoint('claim.after');
+        switch (claimed.kind) {
+          case 'claimed':
+            return this.prepare(exchange, tx);
+          case 'taken-over':
+            return this.takeOver(exchange, tx);
+          case 'replay':
+            tx.rollBackAtEnd();
+            return claimed;
+          default:
+            return claimed satisfies never;
+        }
+      },
     );
   }
 
@@ -87,15 +97,15 @@ export class ExternalCallInterceptor implements NestInterceptor {
     request.tx = tx;
     const work = workOf(await lastValueFrom(next.handle()));
     const call = await work.prepare(tx, claim.key);
-    await reach('write.after');
+    await atKillPoint('write.after');
     tx.runAtCommit(this.calls.start(tx.context.tenantId, claim.key, lease, call));
-    return { work, held: { key: claim.key, lease, resource: call.resource, attempt: 1 } };
+    return { kind: 'begun', work, held: { key: claim.key, lease, resource: call.resource, attempt: 1 } };
   }
 
   private async takeOver({ claim, lease }: Exchange, tx: TenantTransaction): Promise<Begun> {
     const call = await this.calls.find(tx, claim.key, lease);
     const work = await this.resumers.resume(tx, call);
-    return { work, held: { key: claim.key, lease, resource: call.resource, attempt: call.attempt } };
+    return { kind: 'begun', work, held: { key: claim.key, lease, resource: call.resource, attempt: call.attempt } };
   }
 }
 

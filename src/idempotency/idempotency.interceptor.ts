@@ -1,13 +1,19 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
-import { contextOf, reach, runInTransaction, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import {
+  atKillPoint,
+  contextOf,
+  runInTransaction,
+  TransactionRunner,
+  type WriteTransaction,
+} from '../database/index.js';
 import { idempotentOptions, type IdempotentOptions } from './idempotent-options.js';
 import { AnsweredKeys } from './answered-keys.js';
-import { claimOf, type KeyedRequest, send } from './keyed-request.js';
-import { type ClaimRow, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
+import { claimOf, type Given, type KeyedRequest, send } from './keyed-request.js';
+import { type Claimed, findReplay, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { ProblemKeeper } from './problem-keeper.js';
-import { answerOf, keptHeaders, resourceOf, restoreHeaders, type StoredAnswer } from './stored-answer.js';
+import { answerOf, keptHeaders, resourceOf, restoreHeaders } from './stored-answer.js';
 
 /** One request on its way through. */
 interface Exchange {
@@ -43,102 +49,68 @@ export class IdempotencyInterceptor implements NestInterceptor {
   private async answer(exchange: Exchange): Promise<Buffer | undefined> {
     const { request, reply, claim } = exchange;
     const { tenantId } = contextOf(request);
-    await reach('claim.before');
+    await atKillPoint('claim.before');
     try {
-      const known = this.answered.has(tenantId, claim.key) ? await this.askForAnswer(request, claim) : null;
-      const given = known ?? (await this.run(exchange));
-      this.answered.note(tenantId, claim.key);
+      const replay = this.answered.has(tenantId, claim.key) ? await this.askForAnswer(request, claim) : null;
+      const given = replay ?? (await this.run(exchange));
+      if (given.kind !== 'unkept') this.answered.note(tenantId, claim.key);
       return send(reply, given);
     } catch (error) {
-      if (error instanceof UnkeptAnswer) return send(reply, error.answer);
       const kept = await this.problems.answer(request, reply, claim, error);
       this.answered.note(tenantId, claim.key);
       return kept;
     }
   }
 
-  /** @returns null for a key that has no answer to this request, whatever else there is to say about it */
   private async askForAnswer(request: KeyedRequest, claim: KeyClaim): Promise<Replay | null> {
-    const [row] = await this.transactions.peek(this.keys.claim(contextOf(request), claim));
-    const claimed = row as ClaimRow | undefined;
-    return claimed?.outcome === 'replay' ? readClaim(claimed) : null;
+    return findReplay(await this.transactions.runAndRollBack(this.keys.claim(contextOf(request), claim)));
   }
 
-  private async run(exchange: Exchange): Promise<StoredAnswer | Replay> {
-    const { request, reply, claim } = exchange;
+  private run(exchange: Exchange): Promise<Given> {
+    const { request, reply, claim, options } = exchange;
     const context = contextOf(request);
     const before = { status: reply.statusCode, headers: keptHeaders(reply) };
-    const work = (tx: TenantTransaction, opened: Promise<readonly object[]>) => {
+    return this.transactions.runClaiming(context, this.keys.claim(context, claim), (tx, opened) => {
       // What an attempt that was rolled back left on the reply is no part of this one's answer.
       reply.code(before.status);
       restoreHeaders(reply, before.headers);
-      return exchange.options.early
-        ? this.runBesideClaim(exchange, tx, opened)
-        : this.runAfterClaim(exchange, tx, opened);
-    };
-    try {
-      return await this.transactions.runEarly(context, work, this.keys.claim(context, claim));
-    } catch (error) {
-      if (error instanceof EarlierAnswer) return error.answer;
-      throw error;
-    }
+      const claimed = claimedBy(opened);
+      return options.besideClaim ? this.handleBeside(claimed, exchange, tx) : this.handleAfter(claimed, exchange, tx);
+    });
   }
 
-  private async runAfterClaim(exchange: Exchange, tx: TenantTransaction, opened: Promise<readonly object[]>) {
-    const replay = await claimedBy(opened);
-    return replay ?? this.runHandler(exchange, tx);
+  private async handleAfter(claimed: Promise<Claimed>, exchange: Exchange, tx: WriteTransaction): Promise<Given> {
+    const claim = await claimed;
+    return claim.kind === 'replay' ? undone(tx, claim) : this.handle(exchange, tx);
   }
 
-  /** Whatever the handler came to where the key is not this request's is of no interest: PostgreSQL let it do nothing. */
-  private async runBesideClaim(exchange: Exchange, tx: TenantTransaction, opened: Promise<readonly object[]>) {
-    const handling = this.runHandler(exchange, tx);
-    const handled = handling.then(nothing, nothing);
-    try {
-      const replay = await claimedBy(opened);
-      // The handler's first statement has failed, so this transaction can only be rolled back.
-      if (replay) throw new EarlierAnswer(replay);
-    } catch (error) {
-      await handled;
-      throw error;
-    }
-    return handling;
+  private async handleBeside(claimed: Promise<Claimed>, exchange: Exchange, tx: WriteTransaction): Promise<Given> {
+    // Where the key is not this request's, PostgreSQL let the handler do nothing: what it came to is of no interest.
+    const [claim, handled] = await Promise.allSettled([claimed, this.handle(exchange, tx)]);
+    if (claim.status === 'rejected') throw claim.reason;
+    if (claim.value.kind === 'replay') return undone(tx, claim.value);
+    if (handled.status === 'rejected') throw handled.reason;
+    return handled.value;
   }
 
-  private async runHandler({ request, reply, options, claim, next }: Exchange, tx: TenantTransaction) {
+  private async handle({ request, reply, options, claim, next }: Exchange, tx: WriteTransaction): Promise<Given> {
     request.tx = tx;
     const result = await lastValueFrom(next.handle());
-    await reach('write.after');
+    await atKillPoint('write.after');
     const answer = answerOf(reply, result);
-    if (answer.status < 200 || answer.status > 299) throw new UnkeptAnswer(answer);
+    if (answer.status < 200 || answer.status > 299) return undone(tx, { kind: 'unkept', answer });
     tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim, answer, resourceOf(options, result)));
-    return answer;
+    return { kind: 'first', answer };
   }
 }
 
-function nothing(): void {}
-
-/** Thrown, so that what was begun beside the claim is rolled back. */
-class EarlierAnswer extends Error {
-  override readonly name = 'EarlierAnswer';
-
-  constructor(readonly answer: Replay) {
-    super('This key has been answered before');
-  }
+function undone(tx: WriteTransaction, given: Given): Given {
+  tx.rollBackAtEnd();
+  return given;
 }
 
-/** The answer to replay, or null when the key is this request's to use. */
-async function claimedBy(opened: Promise<readonly object[]>): Promise<Replay | null> {
-  const [row] = await opened;
-  const replay = readClaim(row as ClaimRow | undefined);
-  await reach('claim.after');
-  return replay;
-}
-
-/** An answer that no key keeps, given without an error. Thrown, so that what was done for it is rolled back. */
-class UnkeptAnswer extends Error {
-  override readonly name = 'UnkeptAnswer';
-
-  constructor(readonly answer: StoredAnswer) {
-    super(`An idempotent handler answered ${answer.status}`);
-  }
+async function claimedBy(opened: Promise<readonly object[]>): Promise<Claimed> {
+  const claimed = readClaim(await opened);
+  await atKillPoint('claim.after');
+  return claimed;
 }

@@ -10,11 +10,11 @@ export interface IdempotentOptions {
    */
   external?: boolean;
   /**
-   * The handler begins while its key is still being claimed, which saves a round trip. For handlers whose first statement
-   * PostgreSQL refuses by itself where the key is refused: a write, or the lock of an order. They do nothing outside of
-   * the transaction before that statement is answered.
+   * The handler begins while its key is being claimed, and runs in vain where the key is refused: for handlers that do nothing
+   * outside of their transaction. Their first statement leaves together with the claim where PostgreSQL refuses it without
+   * one (`NamedStatement.isRefusedUnclaimed`), which saves a round trip; any other waits.
    */
-  early?: boolean;
+  besideClaim?: boolean;
 }
 
 export const IDEMPOTENT = 'waybill:idempotent';

@@ -12,8 +12,8 @@ export interface KeyClaim {
   hash: Buffer;
 }
 
-/** What the database says to a claim; see `waybill.claim_key`. */
-export interface ClaimRow {
+/** See `waybill.claim_key`. */
+interface ClaimRow {
   outcome: 'claimed' | 'taken_over' | 'replay' | 'reused' | 'in_flight' | 'erased';
   retryAfter: number | null;
   claimedAt: string | null;
@@ -23,9 +23,19 @@ export interface ClaimRow {
 }
 
 /** An answer that was given before. */
-export interface Replay extends StoredAnswer {
+export interface Replay {
+  kind: 'replay';
+  answer: StoredAnswer;
+  /** When the first request with the key came. */
   createdAt: string;
 }
+
+/** What a request may do with its key. */
+export type Claimed =
+  | { kind: 'claimed' }
+  /** Another worker had begun a call to another system under the key, and is gone. */
+  | { kind: 'taken-over' }
+  | Replay;
 
 const CLAIM: NamedStatement = {
   name: 'claim_key',
@@ -45,7 +55,7 @@ export class KeyStore {
   constructor(@Inject(IDEMPOTENCY_POLICY) private readonly policy: IdempotencyPolicy) {}
 
   /**
-   * Opens a transaction: sets its context and claims the key for it. Its row is for `readClaim`.
+   * Opens a transaction: sets its context and claims the key for it. Its rows are for `readClaim`.
    *
    * @param lease for work that goes on after COMMIT
    */
@@ -82,31 +92,38 @@ export class KeyStore {
 }
 
 /**
- * What a claim's row means.
+ * What the database answered to a claim.
  *
- * @returns the answer to replay, or null when the key is this request's to use
- * @throws DomainError when it is neither
+ * @throws DomainError when the key is another request's, or its answer was erased
  */
-export function readClaim(row: ClaimRow | undefined): Replay | null {
+export function readClaim([row]: readonly object[]): Claimed {
   if (!row) throw new Error('claim_key returned no row');
-  switch (row.outcome) {
+  const claim = row as ClaimRow;
+  switch (claim.outcome) {
     case 'claimed':
+      return { kind: 'claimed' };
     case 'taken_over':
-      return null;
+      return { kind: 'taken-over' };
     case 'replay':
-      return {
-        status: row.status ?? 0,
-        headers: row.headers ?? {},
-        body: row.body ?? Buffer.alloc(0),
-        createdAt: row.claimedAt ?? '',
-      };
+      return replayOf(claim);
     case 'reused':
       throw new IdempotencyKeyReused();
     case 'in_flight':
-      throw new IdempotencyKeyInFlight(row.retryAfter ?? undefined);
+      throw new IdempotencyKeyInFlight(claim.retryAfter ?? undefined);
     case 'erased':
       throw new AnswerErased();
     default:
-      throw new Error(`claim_key answered ${String(row.outcome satisfies never)}`);
+      throw new Error(`claim_key answered ${String(claim.outcome satisfies never)}`);
   }
+}
+
+/** The answer in what the database answered to a claim; null where there is none, whatever else there is to say. */
+export function findReplay([row]: readonly object[]): Replay | null {
+  const claim = row as ClaimRow | undefined;
+  return claim?.outcome === 'replay' ? replayOf(claim) : null;
+}
+
+function replayOf({ status, headers, body, claimedAt }: ClaimRow): Replay {
+  const answer = { status: status ?? 0, headers: headers ?? {}, body: body ?? Buffer.alloc(0) };
+  return { kind: 'replay', answer, createdAt: claimedAt ?? '' };
 }

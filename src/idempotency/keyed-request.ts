@@ -31,20 +31,23 @@ export function placeOf(request: KeyedRequest, typeBase: string | undefined): Pr
   return { instance: request.url.replace(/[?#].*$/s, ''), requestId: request.id, typeBase };
 }
 
+/** What a request is answered with. */
+export type Given =
+  | { kind: 'first'; answer: StoredAnswer }
+  /** One that no key keeps: what was done for it is rolled back. */
+  | { kind: 'unkept'; answer: StoredAnswer }
+  | Replay;
+
 /** Only after COMMIT: until then an error may still have to be answered instead. */
-export function send(reply: FastifyReply, given: StoredAnswer | Replay): Buffer | undefined {
-  if (isReplay(given)) {
+export function send(reply: FastifyReply, given: Given): Buffer | undefined {
+  if (given.kind === 'replay') {
     reply.headers({
       'idempotency-replayed': 'true',
       'idempotency-created-at': given.createdAt,
       'cache-control': 'no-store',
     });
   }
-  return applyAnswer(reply, given);
-}
-
-export function isReplay(given: object): given is Replay {
-  return 'createdAt' in given;
+  return applyAnswer(reply, given.answer);
 }
 
 function fingerprintOf(request: KeyedRequest): Buffer {

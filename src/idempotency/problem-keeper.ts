@@ -3,8 +3,8 @@ import type { FastifyReply } from 'fastify';
 import { isKeptUnderKey, toProblem } from '../problems/index.js';
 import { PROBLEM_TYPE_BASE } from '../http/index.js';
 import { contextOf, TransactionRunner } from '../database/index.js';
-import { isReplay, type KeyedRequest, placeOf, send } from './keyed-request.js';
-import { type ClaimRow, type KeyClaim, KeyStore, readClaim } from './key-store.js';
+import { type Given, type KeyedRequest, placeOf, send } from './keyed-request.js';
+import { type KeyClaim, KeyStore, readClaim } from './key-store.js';
 import { answerOfProblem } from './stored-answer.js';
 
 /** Stores refusals that a key keeps, after everything that the request did was rolled back. */
@@ -31,18 +31,21 @@ export class ProblemKeeper {
     if (!isKeptUnderKey(error)) throw error;
     const context = contextOf(request);
     const problem = toProblem(error, placeOf(request, this.typeBase));
-    const given = await this.transactions.runOpened(
+    const given = await this.transactions.runClaiming(
       context,
-      async (tx, [row]) => {
-        const replay = readClaim(row as ClaimRow | undefined);
-        if (replay) return replay;
+      this.keys.claim(context, claim),
+      async (tx, opened): Promise<Given> => {
+        const claimed = readClaim(await opened);
+        if (claimed.kind === 'replay') {
+          tx.rollBackAtEnd();
+          return claimed;
+        }
         const answer = answerOfProblem(problem);
         tx.runAtCommit(this.keys.complete(context.tenantId, claim, answer, null));
-        return answer;
+        return { kind: 'first', answer };
       },
-      this.keys.claim(context, claim),
     );
-    if (!isReplay(given)) reply.headers(problem.headers);
+    if (given.kind !== 'replay') reply.headers(problem.headers);
     return send(reply, given);
   }
 }

@@ -16,16 +16,12 @@ export class AuthGuard implements CanActivate {
     private readonly gate: RequestGate,
   ) {}
 
-  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+  async canActivate(context: ExecutionContext): Promise<boolean> {
     const places: Place[] = [context.getHandler(), context.getClass()];
     if (this.reflector.getAllAndOverride<boolean>(PUBLIC_ROUTE, places)) return true;
     const request = context.switchToHttp().getRequest<FastifyRequest & AuthenticatedRequest>();
     // The gate has asked already, unless somebody mounted the route in a way that it doesn't know.
-    const waiting = request.principal ? undefined : this.gate.authenticate(request);
-    return waiting ? waiting.then(() => this.hasRole(request, places)) : this.hasRole(request, places);
-  }
-
-  private hasRole(request: AuthenticatedRequest, places: Place[]): boolean {
+    if (!request.principal) await this.gate.authenticate(request);
     const roles = this.reflector.getAllAndOverride<readonly string[]>(ROUTE_ROLES, places) ?? [];
     if (!roles.some((role) => request.principal?.roles.includes(role))) throw new RoleRequired(roles);
     return true;

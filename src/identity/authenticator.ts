@@ -40,11 +40,10 @@ export class Authenticator {
 
   /**
    * @param text what follows `Bearer`
-   * @returns at once, where it was looked up lately
    * @throws Unauthenticated when it isn't good
    * @throws RateLimited when too much from this address was not, and this wasn't accepted lately either
    */
-  identify(text: string, sender: Sender): Credential | Promise<Credential> {
+  async identify(text: string, sender: Sender): Promise<Credential> {
     const digest = hash('sha256', text, 'base64');
     const known = this.cache.fresh(digest) ?? this.running.get(digest);
     if (known) return known;

@@ -1,5 +1,6 @@
-import pg from 'pg';
+import type { ClientBase } from 'pg';
 import { v7 as uuid } from 'uuid';
+import { inTransaction, withClient } from '../database/index.js';
 import { makeApiKey } from './api-key.js';
 import { ROLES } from './roles.decorator.js';
 
@@ -21,24 +22,21 @@ const DEMO_TENANTS = [
  *
  * @param ownerUrl address of `waybill_owner`
  */
-export async function makeDemoTenants(ownerUrl: string): Promise<DemoTenant[]> {
-  const client = new pg.Client({ connectionString: ownerUrl, application_name: 'waybill demo tenants' });
-  await client.connect();
-  try {
-    await client.query('BEGIN');
-    const tenants: DemoTenant[] = [];
-    for (const { slug, name } of DEMO_TENANTS) {
-      const tenantId = await enterTenant(client, slug, name);
-      tenants.push({ id: String(tenantId), slug, keys: await makeKeys(client, tenantId) });
-    }
-    await client.query('COMMIT');
-    return tenants;
-  } finally {
-    await client.end();
-  }
+export function makeDemoTenants(ownerUrl: string): Promise<DemoTenant[]> {
+  const config = { connectionString: ownerUrl, application_name: 'waybill demo tenants' };
+  return withClient(config, (client) => inTransaction(client, () => makeTenants(client)));
 }
 
-async function enterTenant(client: pg.Client, slug: string, name: string): Promise<number> {
+async function makeTenants(client: ClientBase): Promise<DemoTenant[]> {
+  const tenants: DemoTenant[] = [];
+  for (const { slug, name } of DEMO_TENANTS) {
+    const tenantId = await enterTenant(client, slug, name);
+    tenants.push({ id: String(tenantId), slug, keys: await makeKeys(client, tenantId) });
+  }
+  return tenants;
+}
+
+async function enterTenant(client: ClientBase, slug: string, name: string): Promise<number> {
   const found = await client.query<{ id: string }>('SELECT id FROM waybill.tenants WHERE slug = $1', [slug]);
   const [known] = found.rows;
   if (!known) {
@@ -59,7 +57,7 @@ async function enterTenant(client: pg.Client, slug: string, name: string): Promi
   return Number(known.id);
 }
 
-async function makeKeys(client: pg.Client, tenantId: number): Promise<Record<string, string>> {
+async function makeKeys(client: ClientBase, tenantId: number): Promise<Record<string, string>> {
   await client.query(
     `UPDATE waybill.api_keys SET revoked_at = clock_timestamp() WHERE tenant_id = $1 AND revoked_at IS NULL
        AND user_id IN (SELECT id FROM waybill.users WHERE tenant_id = $1 AND subject = ANY ($2))`,

@@ -1,6 +1,5 @@
-import pg from 'pg';
-import type { NamedStatement } from '../database/index.js';
-import { VALUE_TYPES } from '../database/index.js';
+import type { ClientBase, QueryResultRow } from 'pg';
+import { inTransaction, type NamedStatement, withClient } from '../database/index.js';
 import type { IdentityTransaction } from './users.repository.js';
 
 /** For people at the command line: what they tell is to be understood, and nothing was changed. */
@@ -49,29 +48,15 @@ export function administer<T>(
     await client.query(enter, [tenantId, rows[0]?.id]);
     return work({
       context: { tenantId },
-      rows: async <Row extends pg.QueryResultRow>(statement: NamedStatement, values: readonly unknown[]) =>
+      rows: async <Row extends QueryResultRow>(statement: NamedStatement, values: readonly unknown[]) =>
         (await client.query<Row>({ ...statement, values: [...values] })).rows,
     });
   });
 }
 
-async function inOwnerTransaction<T>(ownerUrl: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({
-    connectionString: ownerUrl,
-    application_name: 'waybill command line',
-    options: '-c timezone=UTC',
-    types: VALUE_TYPES,
-  });
-  await client.connect();
-  try {
-    await client.query('BEGIN');
-    const result = await work(client);
-    await client.query('COMMIT');
-    return result;
-  } finally {
-    // What was not committed is rolled back with the connection.
-    await client.end();
-  }
+function inOwnerTransaction<T>(ownerUrl: string, work: (client: ClientBase) => Promise<T>): Promise<T> {
+  const config = { connectionString: ownerUrl, application_name: 'waybill command line' };
+  return withClient(config, (client) => inTransaction(client, () => work(client)));
 }
 
 function explained(error: unknown, slug: string): unknown {

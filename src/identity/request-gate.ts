@@ -23,12 +23,7 @@ type GateRequest = FastifyRequest & AuthenticatedRequest;
 @Injectable()
 export class RequestGate {
   readonly hooks: Pick<ProvidedHooks, 'admit'> = {
-    admit: (request, reply, done) => {
-      // Fastify goes on when it is told to, or when the promise that it is given settles.
-      const waiting = this.admit(request as GateRequest, reply);
-      if (!waiting) done();
-      return waiting;
-    },
+    admit: (request, reply) => this.admit(request as GateRequest, reply),
   };
 
   constructor(
@@ -38,30 +33,22 @@ export class RequestGate {
     private readonly uses: KeyUseRecorder,
   ) {}
 
-  /** Leaves the caller's credential and principal on the request: at once, where they were asked for lately. */
-  authenticate(request: GateRequest): Promise<void> | undefined {
+  /** Leaves the caller's credential and principal on the request. */
+  async authenticate(request: GateRequest): Promise<void> {
     const [, text] = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     if (text === undefined) throw new Unauthenticated();
-    const found = this.authenticator.identify(text, { address: addressGroup(request.ip), requestId: request.id });
-    if (found instanceof Promise) return found.then((credential) => this.accept(request, credential));
-    this.accept(request, found);
-    return undefined;
+    const sender = { address: addressGroup(request.ip), requestId: request.id };
+    request.credential = await this.authenticator.identify(text, sender);
+    request.principal = request.credential.principal;
+    this.uses.note(request.credential);
   }
 
-  private accept(request: GateRequest, credential: Credential): void {
-    request.credential = credential;
-    request.principal = credential.principal;
-    this.uses.note(credential);
-  }
-
-  private admit(request: GateRequest, reply: FastifyReply): Promise<void> | undefined {
+  private async admit(request: GateRequest, reply: FastifyReply): Promise<void> {
     reply.headers(this.limits.address.take(addressGroup(request.ip)));
     const { method, url } = request.routeOptions;
-    if (url === undefined || !this.routes.has([method].flat()[0] ?? request.method, url)) return undefined;
-    const waiting = this.authenticate(request);
-    if (waiting) return waiting.then(() => this.countByUser(request, reply));
+    if (url === undefined || !this.routes.has([method].flat()[0] ?? request.method, url)) return;
+    await this.authenticate(request);
     this.countByUser(request, reply);
-    return undefined;
   }
 
   private countByUser({ principal }: GateRequest, reply: FastifyReply): void {

@@ -39,7 +39,7 @@ export class OrderList {
       limit: limit + 1,
     };
     const counted = query.count === 'exact' ? { count: await this.orders.count(tx, page) } : {};
-    const rows = await this.orders.lastPage(tx, page);
+    const rows = await this.orders.pageBeforeCommit(tx, page);
     const hasMore = rows.length > limit;
     const orders = rows.slice(0, limit);
     if (page.direction === 'prev') orders.reverse();

@@ -1,4 +1,4 @@
-import { randomBytesFromPool } from '../common/index.js';
+import { randomInt } from 'node:crypto';
 
 /** Crockford's base 32: no I, L, O, U, so that it can be read out loud and typed without doubt. */
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
@@ -9,6 +9,6 @@ const LENGTH = 8;
  * queues; the rare collision is refused by the unique key and drawn again.
  */
 export function drawOrderNumber(): string {
-  const digits = Array.from(randomBytesFromPool(LENGTH), (byte) => ALPHABET[byte % ALPHABET.length]).join('');
+  const digits = Array.from({ length: LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
   return `${digits.slice(0, 4)}-${digits.slice(4)}`;
 }

@@ -72,7 +72,7 @@ export class OrdersController {
   ) {}
 
   @Post()
-  @Idempotent({ resource: 'order', early: true })
+  @Idempotent({ resource: 'order', besideClaim: true })
   @Roles(...WRITERS)
   @ApiOperation({ operationId: 'placeOrder', summary: 'Place an order' })
   @ApiCreatedResponse({ type: OrderDto, headers: { ...ETAG, ...LOCATION } })
@@ -122,7 +122,7 @@ export class OrdersController {
   }
 
   @Patch(':id')
-  @Idempotent({ resource: 'order', early: true })
+  @Idempotent({ resource: 'order', besideClaim: true })
   @Roles(...WRITERS)
   @ApiOperation({
     operationId: 'patchOrder',
@@ -179,7 +179,7 @@ export class OrdersController {
   }
 
   @Post(':id/transitions')
-  @Idempotent({ resource: 'order', early: true })
+  @Idempotent({ resource: 'order', besideClaim: true })
   @Roles(...READERS)
   @ApiOperation({
     operationId: 'transitionOrder',

@@ -1,8 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { v7 as uuid } from 'uuid';
 import { type OrderTotals } from './order-totals.js';
-import { randomBytesFromPool } from '../common/index.js';
 import { RawJson } from '../http/index.js';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
 import {
@@ -85,6 +85,7 @@ export class OrdersRepository {
     const document = select(columns.filter(({ databaseName }) => !OTHERWISE_IN_DOCUMENTS.has(databaseName)));
     const call = (name: string, parameters: number): NamedStatement => ({
       name,
+      isRefusedUnclaimed: true,
       text: `SELECT ${list} FROM waybill.${name}(${Array.from({ length: parameters }, (_, i) => `$${i + 1}`).join(', ')})`,
     });
     this.placeOrder = call('place_order', 24);
@@ -106,7 +107,7 @@ export class OrdersRepository {
     const { totals } = order;
     const amounts = [totals.subtotal, totals.discount, totals.tax, totals.shipping, totals.total];
     const refs = [order.channel, order.externalRef, order.customerRef, order.currency];
-    const id = uuid({ random: randomBytesFromPool(UUID_BYTES) });
+    const id = uuid();
     const parameters = [id, drawOrderNumber(), ...refs, ...amounts, order.metadata];
     const placed = await this.run(tx, this.placeOrder, [
       ...parameters,
@@ -149,8 +150,8 @@ export class OrdersRepository {
   }
 
   /** The same where nothing else is asked in this transaction. */
-  async findLast(tx: TenantTransaction, id: string): Promise<OrderDocument | null> {
-    const [order] = await tx.lastRows<DocumentRow>(this.findOrder, [tx.context.tenantId, id]);
+  async findBeforeCommit(tx: TenantTransaction, id: string): Promise<OrderDocument | null> {
+    const [order] = await tx.rowsBeforeCommit<DocumentRow>(this.findOrder, [tx.context.tenantId, id]);
     return order ? documentOf(order) : null;
   }
 
@@ -163,17 +164,17 @@ export class OrdersRepository {
    * One page, whatever its length in one statement where it is prepared, else in two: to plan the details anew would take
    * longer than to read them. Nothing else is asked in this transaction afterwards.
    */
-  async lastPage(tx: TenantTransaction, page: OrderPage): Promise<OrderDocument[]> {
+  async pageBeforeCommit(tx: TenantTransaction, page: OrderPage): Promise<OrderDocument[]> {
     const statement = pageStatement(tx.context.tenantId, page);
     const { name, text, values } = statement;
     if (name !== undefined) {
-      const orders = await tx.lastRows<DocumentRow>(this.preparedPage(name, statement), values);
+      const orders = await tx.rowsBeforeCommit<DocumentRow>(this.preparedPage(name, statement), values);
       return orders.map(documentOf);
     }
     const edges = await tx.adHocRows<PageEdge>(text, values);
     const ids = edges.map(({ id }) => id);
     if (ids.length === 0) return [];
-    const orders = await tx.lastRows<DocumentRow>(this.findOrders, [tx.context.tenantId, ids]);
+    const orders = await tx.rowsBeforeCommit<DocumentRow>(this.findOrders, [tx.context.tenantId, ids]);
     const byId = new Map(orders.map((order) => [order.id, documentOf(order)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
@@ -266,7 +267,6 @@ function contactOf(text: string | null): RawJson | null {
   return text === null || text === 'null' ? null : new RawJson(text);
 }
 
-const UUID_BYTES = 16;
 const SALT_BYTES = 32;
 
 /** In the order of the command functions' parameters. */
@@ -288,7 +288,7 @@ function contactArrays(contacts: Contacts): unknown[][] {
   return [
     given.map(([field]) => field),
     given.map(([, value]) => contactText(value)),
-    given.map(() => randomBytesFromPool(SALT_BYTES)),
+    given.map(() => randomBytes(SALT_BYTES)),
   ];
 }
 

@@ -62,7 +62,7 @@ export class OrdersService {
       lines,
       totals,
       metadata: body.metadata ?? {},
-      contacts: withoutNothing({
+      contacts: onlyGiven({
         customer: contact(customer),
         shippingAddress: contact(body.shippingAddress),
         billingAddress: contact(body.billingAddress),
@@ -71,7 +71,8 @@ export class OrdersService {
   }
 
   async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails | OrderDocument> {
-    if (moment.version === undefined && moment.asOf === undefined) return found(await this.orders.findLast(tx, id));
+    if (moment.version === undefined && moment.asOf === undefined)
+      return found(await this.orders.findBeforeCommit(tx, id));
     found(await this.orders.find(tx, id));
     return this.past(tx, id, moment);
   }
@@ -230,7 +231,7 @@ function contact(given: object | undefined | null): Contact | undefined {
   ) as Contact;
 }
 
-function withoutNothing(contacts: Record<ContactField, Contact | undefined>): Contacts {
+function onlyGiven(contacts: Record<ContactField, Contact | undefined>): Contacts {
   return Object.fromEntries(Object.entries(contacts).filter(([, value]) => value !== undefined)) as Contacts;
 }
 

@@ -11,7 +11,6 @@ import {
 } from '../problems/index.js';
 import { buildDto, type DtoClass, type StructuralFault } from './dto-builder.js';
 import { toJsonPointer } from '../common/index.js';
-import { isFaultless } from './quick-validation.js';
 
 export const MAX_REPORTED_FAULTS = 50;
 
@@ -103,7 +102,6 @@ interface Fault {
 }
 
 async function findFaults(dto: object, structural: readonly StructuralFault[]): Promise<Fault[]> {
-  if (isFaultless(dto)) return [...structural];
   const errors = await validate(dto, { forbidUnknownValues: false, validationError: { target: false, value: false } });
   if (errors.length === 0) return [...structural];
   // A property of the wrong shape is undefined by now; that it is missing as well would only confuse.

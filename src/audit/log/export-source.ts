@@ -3,7 +3,7 @@ import { verifierKeyText } from '../format/signed-note.js';
 import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from '../verify/export-format.js';
 import type { ExportSource } from '../verify/write-export.js';
 import { LogStore } from './log-store.js';
-import { inTransaction } from './sealer-pool.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 
 const PAGE = `
   SELECT l.leaf_index AS index, e.stream, e.version, e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs",
@@ -14,7 +14,7 @@ const PAGE = `
 
 /** A tenant's log up to its latest checkpoint, read as `waybill_sealer`; null when there is none. */
 export async function exportSource(pool: Pool, tenantId: number): Promise<ExportSource | null> {
-  const header = await inTransaction(pool, (client) => readHeader(client, tenantId));
+  const header = await inPoolTransaction(pool, (client) => readHeader(client, tenantId));
   return header && sourceOf(header, pool);
 }
 

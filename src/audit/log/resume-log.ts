@@ -2,7 +2,7 @@ import { verifierOf } from '../format/signed-note.js';
 import { LogStore } from './log-store.js';
 import { openCheckpoint, openLog, type ResumedBody, verifiersOf } from './open-log.js';
 import { addCheckpoint, appendToLog, keyInForce, publishCheckpoint, type SealingTools } from './seal-batch.js';
-import { inTransaction } from './sealer-pool.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 import { TreeReader } from './tree-reader.js';
 
 /**
@@ -13,7 +13,7 @@ import { TreeReader } from './tree-reader.js';
  * @returns leaves of the log at the break
  */
 export async function resumeLog(tools: SealingTools, tenantId: number, note: string): Promise<number> {
-  const size = await inTransaction(tools.pool, async (client) => {
+  const size = await inPoolTransaction(tools.pool, async (client) => {
     const store = new LogStore(client, tenantId);
     const origin = await store.lock({ wait: true });
     if (origin === null) throw new Error(`tenant ${tenantId} has no log`);

@@ -5,7 +5,7 @@ import type { RotatedBody } from '../verify/key-chain.js';
 import { LogStore } from './log-store.js';
 import { openLog, type OpenLog } from './open-log.js';
 import { addCheckpoint, appendToLog, keyInForce, publishCheckpoint, type SealingTools } from './seal-batch.js';
-import { inTransaction } from './sealer-pool.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 
 /**
  * Makes the log of a tenant go on with another key. The old key signs the event that says so, and the new one signs what
@@ -15,7 +15,7 @@ import { inTransaction } from './sealer-pool.js';
  *   interrupted may simply run again
  */
 export async function rotateKey(tools: SealingTools, tenantId: number, next: SigningKey): Promise<boolean> {
-  const hasChanged = await inTransaction(tools.pool, async (client) => {
+  const hasChanged = await inPoolTransaction(tools.pool, async (client) => {
     const store = new LogStore(client, tenantId);
     const origin = await store.lock({ wait: true });
     if (origin === null) return false;

@@ -7,7 +7,7 @@ import type { CheckpointDirectory } from './checkpoint-directory.js';
 import type { KnownEdges } from './known-edges.js';
 import { LogStore, type NewLeaf, type PendingEvent } from './log-store.js';
 import { openLog, type OpenLog, SealRefused } from './open-log.js';
-import { inTransaction } from './sealer-pool.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 import type { SigningKeys } from './signing-keys.js';
 import { isStored } from './tree-reader.js';
 
@@ -36,7 +36,7 @@ export const BATCH_SIZE = 500;
  */
 export async function sealBatch(tools: SealingTools, tenantId: number, batchSize = BATCH_SIZE): Promise<number | null> {
   const { pool, keys, origin, directory, edges, onStep } = tools;
-  const sealed = await inTransaction(pool, async (client) => {
+  const sealed = await inPoolTransaction(pool, async (client) => {
     const store = new LogStore(client, tenantId);
     const name = await lockOrCreate(store, originOf(origin, tenantId), keys.current.publicKey);
     if (name === null) return null;
@@ -63,7 +63,7 @@ export async function publishCheckpoint(
   tenantId: number,
 ): Promise<void> {
   if (!directory) return;
-  await inTransaction(pool, async (client) => {
+  await inPoolTransaction(pool, async (client) => {
     const store = new LogStore(client, tenantId);
     const name = await store.lock({ wait: true });
     if (name === null) return;

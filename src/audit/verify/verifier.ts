@@ -5,7 +5,7 @@ import { NoteError, type NoteVerifier, verifierOf } from '../format/signed-note.
 import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
 import { LogStore } from '../log/log-store.js';
 import { openCheckpoint } from '../log/open-log.js';
-import { inTransaction } from '../log/sealer-pool.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 import type { VerificationResult } from './fault.js';
 import { verifyDatabase } from './verify-database.js';
 
@@ -57,7 +57,7 @@ export class Verifier {
   async verify(tenantId: number, options: VerifyOptions = {}): Promise<VerificationResult> {
     const { pool, origin, directory, publicKeys, overdueAfter } = this.tools;
     const startedAt = options.startedAt ?? new Date().toISOString();
-    const name = await inTransaction(pool, (client) => new LogStore(client, tenantId).origin());
+    const name = await inPoolTransaction(pool, (client) => new LogStore(client, tenantId).origin());
     const trusted = [
       ...publicKeys.map((key) => verifierOf(name ?? originOf(origin, tenantId), key)),
       ...(options.trusted ?? []),

@@ -6,7 +6,7 @@ import { CompactTree } from '../format/merkle.js';
 import { NoteError, type NoteVerifier } from '../format/signed-note.js';
 import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
 import { LogStore } from '../log/log-store.js';
-import { inTransaction } from '../log/sealer-pool.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 import { BrokenTreeError, isStored, STORED_LEVELS, TreeReader } from '../log/tree-reader.js';
 import { type Fault, FaultFound, type VerificationResult } from './fault.js';
 import { KeyChain } from './key-chain.js';
@@ -45,10 +45,10 @@ export function verifyDatabase(
   trust: DatabaseTrust,
   onProgress: Progress = () => undefined,
 ): Promise<VerificationResult> {
-  return inTransaction(
+  return inPoolTransaction(
     pool,
     async (client) => new DatabaseVerification(client, tenantId, trust, onProgress).run(),
-    'REPEATABLE READ READ ONLY',
+    'read',
   );
 }
 

@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
-import { exportSource, inTransaction, LogStore, readUnverified, resumeLog, writeExport } from '../../audit/tools.js';
+import { exportSource, LogStore, readUnverified, resumeLog, writeExport } from '../../audit/tools.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 import { addKeyCommands } from './key-commands.js';
 import { addVerifyCommand } from './verify-command.js';
 import { readTenant, sealingTools, tenantOf, withAuditTools } from './audit-tools.js';
@@ -43,7 +44,7 @@ function writeLog({ tenant, output }: { tenant: number; output?: string }): Prom
 
 function printCheckpoint({ tenant }: { tenant: number }): Promise<void> {
   return withAuditTools(async ({ pool }) => {
-    const last = await inTransaction(pool, (client) => new LogStore(client, tenant).lastCheckpoint());
+    const last = await inPoolTransaction(pool, (client) => new LogStore(client, tenant).lastCheckpoint());
     if (!last) throw new Error(`Nothing of tenant ${tenant} has been sealed yet.`);
     process.stdout.write(last.note);
   });

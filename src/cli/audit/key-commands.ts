@@ -2,13 +2,13 @@ import { access, rename } from 'node:fs/promises';
 import type { Command } from 'commander';
 import {
   ensureSigningKey,
-  inTransaction,
   LogStore,
   readSigningKey,
   rotateKey,
   tenantsWithLogs,
   verifierKeyText,
 } from '../../audit/tools.js';
+import { inPoolTransaction } from '../../database/transaction.js';
 import { embeddedKeyFile } from '../../signing-key.js';
 import { type AuditTools, sealingTools, withAuditTools } from './audit-tools.js';
 
@@ -26,7 +26,7 @@ export function addKeyCommands(audit: Command): void {
 
 async function printKeys({ pool }: AuditTools): Promise<void> {
   for (const tenantId of await tenantsWithLogs(pool)) {
-    await inTransaction(pool, async (client) => {
+    await inPoolTransaction(pool, async (client) => {
       const store = new LogStore(client, tenantId);
       const origin = (await store.origin()) ?? '';
       for (const { validFrom, publicKey } of await store.keys())

@@ -1,4 +1,4 @@
-import { Client } from 'pg';
+import { withClient } from '../../database/client.js';
 import { releasedSteps, STEP_NAME } from '../../database/released-steps.js';
 import { type Finding, fault, hint, ok, unknown } from './finding.js';
 
@@ -37,18 +37,14 @@ function judgeSteps(applied: readonly string[]): AppliedSteps {
   return { findings, isThisVersion: missing.length + younger.length === 0 };
 }
 
-async function appliedNames(ownerUrl: string): Promise<string[]> {
-  const client = new Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5_000, statement_timeout: 30_000 });
-  // A server that goes away says so as an event, besides the error of the query.
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    const [first] = (
-      await client.query<{ exists: boolean }>(`SELECT to_regclass('migrations.applied') IS NOT NULL AS exists`)
-    ).rows;
-    if (!first?.exists) return [];
-    return (await client.query<{ name: string }>('SELECT name FROM migrations.applied')).rows.map(({ name }) => name);
-  } finally {
-    await client.end();
-  }
+function appliedNames(ownerUrl: string): Promise<string[]> {
+  const config = { connectionString: ownerUrl, connectionTimeoutMillis: 5_000, statement_timeout: 30_000 };
+  return withClient(config, async (client) => {
+    const known = await client.query<{ exists: boolean }>(
+      `SELECT to_regclass('migrations.applied') IS NOT NULL AS exists`,
+    );
+    if (!known.rows[0]?.exists) return [];
+    const { rows } = await client.query<{ name: string }>('SELECT name FROM migrations.applied');
+    return rows.map(({ name }) => name);
+  });
 }

@@ -1,10 +1,11 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { type Config, ConfigError, type DatabaseAddresses, loadConfig } from '../../config.js';
 import { readSchema } from '../../database/schema/read-schema.js';
 import { recordedSchema } from '../../database/schema/recorded-schema.js';
 import { examineSteps } from './applied-steps.js';
 import { type Catalogue, forbiddenGrants, readCatalogue } from './catalogue.js';
 import { compareSchema } from './compare-schema.js';
+import { withClient } from '../../database/client.js';
 import { type Finding, fault, hint, ok, unknown } from './finding.js';
 import { judgeBackups, judgeRoles } from './judge-roles.js';
 import * as judge from './judge-schema.js';
@@ -88,31 +89,21 @@ async function asRole(
   work: (client: Client) => Promise<Finding[]>,
 ): Promise<Finding[]> {
   if (!url) return [unknown('connection', `${setting} is not set`, `Set it to look at what ${role} needs, too.`)];
-  const client = new Client({
-    connectionString: url,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: 30_000,
-  });
-  // A server that goes away says so as an event, besides the error of the query.
-  client.on('error', () => undefined);
   try {
-    await client.connect();
-    const { rows } = await client.query<{ role: string }>('SELECT current_user AS role');
-    const found = rows[0]?.role;
-    const connected =
-      found === role
-        ? ok('connection', `${setting} logs in as ${role}.`)
-        : fault(
-            'connection',
-            `${setting} logs in as ${found}, not as ${role}`,
-            `Set ${setting} to the address of ${role}.`,
-          );
-    return [connected, ...(await work(client))];
+    const config = { connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, statement_timeout: 30_000 };
+    return await withClient(config, async (client) => {
+      const { rows } = await client.query<{ role: string }>('SELECT current_user AS role');
+      return [judgeLogin(setting, role, rows[0]?.role), ...(await work(client))];
+    });
   } catch (error) {
     const { host, pathname, username } = new URL(url);
     const detail = `${setting} (${username} at ${host}${pathname}): ${error instanceof Error ? error.message : String(error)}`;
     return [fault('connection', detail, 'Check that the server runs, the address, and the password.')];
-  } finally {
-    await client.end();
   }
+}
+
+function judgeLogin(setting: string, role: string, found: string | undefined): Finding {
+  if (found === role) return ok('connection', `${setting} logs in as ${role}.`);
+  const detail = `${setting} logs in as ${found}, not as ${role}`;
+  return fault('connection', detail, `Set ${setting} to the address of ${role}.`);
 }

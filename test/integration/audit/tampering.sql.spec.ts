@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Client } from 'pg';
 import { LogStore } from '../../../src/audit/log/log-store.js';
 import { sealBatch } from '../../../src/audit/log/seal-batch.js';
-import { inTransaction } from '../../../src/audit/log/sealer-pool.js';
+import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { TreeReader } from '../../../src/audit/log/tree-reader.js';
 import type { FaultCode } from '../../../src/audit/verify/fault.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
@@ -150,7 +150,7 @@ describe('tampering as a superuser with the triggers off', () => {
     END LOOP; END $$;`;
 
   async function rootOf(size: number): Promise<string> {
-    return inTransaction(sealing.pool, async (client) => {
+    return inPoolTransaction(sealing.pool, async (client) => {
       const root = await new TreeReader(new LogStore(client, 1)).root(size);
       return `\\x${root.toString('hex')}`;
     });

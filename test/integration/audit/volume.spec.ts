@@ -7,7 +7,7 @@ import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/me
 import { exportSource } from '../../../src/audit/log/export-source.js';
 import { LogStore } from '../../../src/audit/log/log-store.js';
 import { openCheckpoint } from '../../../src/audit/log/open-log.js';
-import { inTransaction } from '../../../src/audit/log/sealer-pool.js';
+import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { TreeReader } from '../../../src/audit/log/tree-reader.js';
 import { type ExportLine, leafOf } from '../../../src/audit/verify/export-format.js';
 import { verifyExport } from '../../../src/audit/verify/verify-export.js';
@@ -62,7 +62,7 @@ describe('a log of thousands of events', () => {
   });
 
   const withTree = <T>(work: (tree: TreeReader, store: LogStore) => Promise<T>): Promise<T> =>
-    inTransaction(sealing.pool, (client) => {
+    inPoolTransaction(sealing.pool, (client) => {
       const store = new LogStore(client, 1);
       return work(new TreeReader(store), store);
     });

@@ -46,7 +46,7 @@ class ReadingsController {
 
   @Get('afterwards')
   async afterwards(@Tx() tx: TenantTransaction): Promise<object> {
-    await tx.lastRows(ONE, [1]);
+    await tx.rowsBeforeCommit(ONE, [1]);
     return tx.rows(ONE, [2]);
   }
 
