@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { dependentsOf } from '../../../scripts/migration-release/dependents.js';
@@ -153,6 +155,18 @@ describe('the command that writes releases', () => {
     expect(await schemaText(client)).toBe(after);
     await client.query(down);
     expect(await schemaText(client)).toBe(old);
+  });
+
+  it.each([
+    ['--help', 0],
+    ['', 1],
+    ['--baseline --schema', 1],
+    ['two names', 1],
+  ])('says how it is used when it is called with "%s"', (words, code) => {
+    const command = join(import.meta.dirname, '../../../scripts/migration-release.mjs');
+    const called = spawnSync(process.execPath, [command, ...words.split(' ').filter(Boolean)], { encoding: 'utf8' });
+    expect(called.stdout).toContain('Usage: npm run migration:release');
+    expect(called.status).toBe(code);
   });
 
   it('finds nothing where nothing changed', async () => {
