@@ -28,7 +28,7 @@ const FRAMEWORKS = '^node_modules/(@nestjs|typeorm|fastify|@fastify)/';
 /** Decisions, hashing and money: they run without a server or a database. */
 const PURE = [
   'common/.*',
-  'http/(json-body|trace-context)',
+  'http/(json-body|json-number|trace-context)',
   'workflow/(machine|diagram[a-z-]*)',
   'orders/(order-edit|order-number|order-page|order-totals)',
   'identity/api-key',

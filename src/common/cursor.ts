@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 
 import { canonicalJson } from './canonical-json.js';
 import { isCanonicalTimestamp } from './timestamp.js';
+import { isUuid } from './uuid.js';
 
 /**
  * List cursors: base64url of a small JSON array, opaque to clients. They are not signed, because they grant nothing:
@@ -79,7 +80,6 @@ function readArray(text: string): unknown[] {
   return refuse('The cursor cannot be read.');
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const INTEGER = /^(?:0|-?[1-9]\d{0,17})$/;
 const UNSTORABLE = /\0|\p{Surrogate}/u;
 
@@ -88,7 +88,7 @@ function isOfKind(value: string, kind: CursorValueKind | undefined): boolean {
     case 'timestamp':
       return isCanonicalTimestamp(value);
     case 'uuid':
-      return UUID.test(value);
+      return isUuid(value);
     case 'integer':
       return INTEGER.test(value);
     case 'text':

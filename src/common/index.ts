@@ -7,3 +7,4 @@ export * from './money.js';
 export * from './redact.js';
 export * from './system-error.js';
 export * from './timestamp.js';
+export * from './uuid.js';

@@ -10,7 +10,7 @@ export const PROBLEM_TYPE_BASE = Symbol('PROBLEM_TYPE_BASE');
 
 /**
  * Turns every error of the service into a problem, as APP_FILTER. Nest brings it unknown routes, hooks, the body parser
- * and middleware too; what happens before Nest is in problem-handlers.ts.
+ * and middleware too; what happens before Nest is in server-options.ts.
  */
 @Catch()
 @Injectable()

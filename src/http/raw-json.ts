@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 
 /**
- * JSON text that an answer holds as it is, such as the database made it. To parse it only to write it again took a quarter
- * of the time of a list.
+ * JSON text that an answer holds as it is, such as the database made it, and that is not parsed only to be written again
+ * (docs/performance.md).
  */
 export class RawJson {
   constructor(private readonly text: string) {}

@@ -36,11 +36,13 @@ const HOOKS = [
 
   // Now Nest: guard, interceptors, pipes, the handler; server-options.ts says what becomes of errors.
   ['onSend', 'answerNotModified'],
-  ['onSend', 'closeWhenDraining'], // (health)
+  // A kept connection ends with the last answers of a process. (health)
+  ['onSend', 'closeWhenDraining'],
   // The transaction of a request that only read ends before its answer leaves. (database)
   ['onSend', 'endReading'],
 
-  ['onResponse', 'reportRequest'], // (observability)
+  // The line of the log, the figures, the end of the trace's span. (observability)
+  ['onResponse', 'reportRequest'],
   // For an answer that never came as far as onSend. (database)
   ['onResponse', 'endBrokenReading'],
 ] as const;

@@ -12,11 +12,7 @@ const logger = new Logger('Problem');
 /** Answers a request with the problem of an error. Ends the connection when the answer had begun already. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply, typeBase?: string): void {
   const instance = pathOf(request.raw.url);
-  const problem = toProblem(error, {
-    instance,
-    requestId: request.id,
-    typeBase,
-  });
+  const problem = toProblem(error, { instance, requestId: request.id, typeBase });
   noteProblem(problem.body.code);
   logServerFault(error, problem.status, `${request.method} ${instance}`, request.id);
   if (reply.sent || reply.raw.headersSent) {
@@ -57,7 +53,7 @@ export function sendRawProblem(
 export function logServerFault(error: unknown, status: number, operation: string, requestId: string): void {
   if (status < 500) return;
   const message = `${status} ${operation} request ${requestId}: ${describeError(error)}`;
-  // 503 is weather: many requests say the same at once, and their stacks add nothing.
+  // Of a 503 many requests tell at once, all the same; their stacks add nothing.
   if (status === 503) logger.warn(message);
   else logger.error(message, stackOf(error));
 }

@@ -25,23 +25,23 @@ type DomainErrorArguments<D extends ProblemDefinition> =
  */
 export class DomainError<D extends ProblemDefinition = ProblemDefinition> extends Error {
   override readonly name: string = 'DomainError';
-  readonly problem: D;
+  readonly definition: D;
   readonly detail: string;
   readonly members: MembersOf<D>;
   readonly retryAfterSeconds: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(problem: D, detail: string, ...rest: DomainErrorArguments<D>) {
+  constructor(definition: D, detail: string, ...rest: DomainErrorArguments<D>) {
     const [members, options = {}] = rest;
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
-    this.problem = problem;
+    this.definition = definition;
     this.detail = detail;
     this.members = (members ?? {}) as MembersOf<D>;
-    this.retryAfterSeconds = options.retryAfterSeconds ?? problem.retryAfterSeconds;
+    this.retryAfterSeconds = options.retryAfterSeconds ?? definition.retryAfterSeconds;
     this.headers = options.headers ?? {};
   }
 
   get code(): D['code'] {
-    return this.problem.code;
+    return this.definition.code;
   }
 }

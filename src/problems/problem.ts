@@ -39,8 +39,8 @@ export interface Problem {
  */
 export function toProblem(error: unknown, context: ProblemContext): Problem {
   const domainError = toDomainError(error);
-  const { problem, members, headers, retryAfterSeconds: seconds } = domainError;
-  const { status } = problem;
+  const { definition, members, headers, retryAfterSeconds: seconds } = domainError;
+  const { status } = definition;
   return {
     status,
     headers: {
@@ -75,17 +75,17 @@ export function toDomainError(error: unknown): DomainError {
 
 /** Whether an idempotency key keeps the answer to this error. */
 export function isKeptUnderKey(error: unknown): boolean {
-  return toDomainError(error).problem.kept;
+  return toDomainError(error).definition.kept;
 }
 
-function commonMembers({ problem, detail }: DomainError, context: ProblemContext): ProblemBody {
+function commonMembers({ definition, detail }: DomainError, context: ProblemContext): ProblemBody {
   return {
-    type: `${context.typeBase ?? ''}/problems/${problem.code}`,
-    title: problem.texts.title,
-    status: problem.status,
+    type: `${context.typeBase ?? ''}/problems/${definition.code}`,
+    title: definition.texts.title,
+    status: definition.status,
     detail,
     ...(context.instance === undefined ? {} : { instance: context.instance }),
-    code: problem.code,
+    code: definition.code,
     requestId: context.requestId,
   };
 }
