@@ -14,7 +14,6 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { alreadyInState, guardRefused, illegalTransition, reasonRequired } from '../workflow/index.js';
-import { EventDto, EventListDto } from '../audit/index.js';
 import {
   ApiProblems,
   invalidCursor,
@@ -27,22 +26,13 @@ import {
   unsupportedMediaType,
   validationFailed,
 } from '../problems/index.js';
-import { DEFAULT_PAGE, NoQuery, PageQuery, UuidParamPipe } from '../validation/index.js';
+import { NoQuery, UuidParamPipe } from '../validation/index.js';
 import { entityTag, setLinks, versionOfIfMatch } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
 import { Idempotent } from '../idempotency/index.js';
 import { READERS, Roles, WRITERS } from '../identity/index.js';
-import { readVersionCursor, versionCursor } from './order-links.js';
 import { EditableOrderBody, PlaceOrderBody, TransitionBody } from './dto/order-body.dto.js';
-import {
-  OrderDto,
-  OrderListDto,
-  OrderVersionDto,
-  OrderVersionListDto,
-  PossibleTransitionsDto,
-  StatusChangeDto,
-  StatusHistoryDto,
-} from './dto/order.dto.js';
+import { OrderDto, OrderListDto, PossibleTransitionsDto } from './dto/order.dto.js';
 import { ListOrdersQuery, ReadOrderQuery } from './dto/order-query.dto.js';
 import type { OrderDetails, OrderDocument } from './order.entity.js';
 import { OrderList } from './order-list.js';
@@ -53,14 +43,11 @@ import {
   PreconditionRequired,
   totalMismatch,
 } from './orders.errors.js';
-import { momentOf, OrdersService } from './orders.service.js';
+import { momentOf } from './order-history.service.js';
+import { ETAG, LINK, LOCATION, ORDER_ID } from './orders.api.js';
+import { OrdersService } from './orders.service.js';
 
 class OrderPatchBody extends PartialType(EditableOrderBody) {}
-
-const ETAG = { ETag: { description: 'The version.', schema: { type: 'string' as const, example: '"1"' } } };
-const LOCATION = { Location: { description: 'Address of the order.', schema: { type: 'string' as const } } };
-const LINK = { Link: { description: 'RFC 8288: next and prev.', schema: { type: 'string' as const } } };
-const ORDER_ID = { name: 'id', format: 'uuid' };
 
 @ApiTags('orders')
 @ApiBearerAuth()
@@ -212,68 +199,6 @@ export class OrdersController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<OrderDto> {
     return answer(reply, await this.orders.transition(tx, id, body, versionOfIfMatch(ifMatch)));
-  }
-
-  @Get(':id/history')
-  @Roles(...READERS)
-  @ApiOperation({ operationId: 'listOrderHistory', summary: 'Who moved it from where to where, when and why' })
-  @ApiParam(ORDER_ID)
-  @ApiOkResponse({ type: StatusHistoryDto })
-  @ApiProblems(notFound)
-  async history(
-    @Tx() tx: TenantTransaction,
-    @Param('id', UuidParamPipe) id: string,
-    @Query() _query: NoQuery,
-  ): Promise<StatusHistoryDto> {
-    const history = await this.orders.history(tx, id);
-    return { data: history.map((change) => StatusChangeDto.of(change)) };
-  }
-
-  @Get(':id/versions')
-  @Roles(...READERS)
-  @ApiOperation({ operationId: 'listOrderVersions', summary: 'Every version with its changes, oldest first' })
-  @ApiParam(ORDER_ID)
-  @ApiOkResponse({ type: OrderVersionListDto, headers: LINK })
-  @ApiProblems(notFound, invalidParameter, invalidCursor)
-  async versions(
-    @Tx() tx: TenantTransaction,
-    @Param('id', UuidParamPipe) id: string,
-    @Query() query: PageQuery,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<OrderVersionListDto> {
-    const { events, next } = await this.events(tx, id, query);
-    setLinks(reply, request, { next });
-    return { data: events.map((event) => OrderVersionDto.of(event)), next };
-  }
-
-  @Get(':id/events')
-  @Roles(...READERS)
-  @ApiOperation({ operationId: 'listOrderEvents', summary: 'The audit events, with their hashes, oldest first' })
-  @ApiParam(ORDER_ID)
-  @ApiOkResponse({ type: EventListDto, headers: LINK })
-  @ApiProblems(notFound, invalidParameter, invalidCursor)
-  async eventList(
-    @Tx() tx: TenantTransaction,
-    @Param('id', UuidParamPipe) id: string,
-    @Query() query: PageQuery,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<EventListDto> {
-    const { events, next } = await this.events(tx, id, query);
-    setLinks(reply, request, { next });
-    return { data: events.map((event) => EventDto.of(event)), next };
-  }
-
-  private async events(tx: TenantTransaction, id: string, { limit = DEFAULT_PAGE, cursor }: PageQuery) {
-    const rows = await this.orders.eventsAfter(
-      tx,
-      id,
-      cursor === undefined ? 0 : readVersionCursor(cursor, id),
-      limit + 1,
-    );
-    const events = rows.slice(0, limit);
-    return { events, next: rows.length > limit ? versionCursor(id, events.at(-1)?.version ?? 0) : null };
   }
 }
 

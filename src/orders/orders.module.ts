@@ -4,6 +4,8 @@ import { AuditModule } from '../audit/index.js';
 import { WorkflowModule } from '../workflow/index.js';
 import { CustomersController } from './customers.controller.js';
 import { ErasureService } from './erasure.service.js';
+import { OrderHistoryController } from './order-history.controller.js';
+import { OrderHistoryService } from './order-history.service.js';
 import { OrderDetails, OrderStatusChange } from './order.entity.js';
 import { OrderList } from './order-list.js';
 import { OrdersController } from './orders.controller.js';
@@ -12,8 +14,8 @@ import { OrdersService } from './orders.service.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([OrderDetails, OrderStatusChange]), WorkflowModule, AuditModule],
-  controllers: [OrdersController, CustomersController],
-  providers: [OrdersService, OrderList, OrdersRepository, ErasureService],
+  controllers: [OrdersController, OrderHistoryController, CustomersController],
+  providers: [OrdersService, OrderHistoryService, OrderList, OrdersRepository, ErasureService],
   exports: [OrdersService],
 })
 export class OrdersModule {}

@@ -1,13 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { type EventBody, EventReader, type StreamEvent } from '../audit/index.js';
 import { createValidationPipe, findMetadataFault } from '../validation/index.js';
-import { DomainError, invalidParameter } from '../problems/index.js';
 import { findLineFault, orderTotals, type OrderTotals } from './order-totals.js';
 import { mergePatch, toJsonPointer } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { type PossibleTransition, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
-import type { Contact, ContactField, OrderDetails, OrderDocument, OrderStatusChange } from './order.entity.js';
+import type { Contact, ContactField, OrderDetails, OrderDocument } from './order.entity.js';
 import {
   changedFields,
   editableIn,
@@ -16,17 +14,11 @@ import {
   isContact,
   unknownRemovals,
 } from './order-edit.js';
-import { InvalidOrder, NotEditable, OrderNotFound, TotalMismatch, VersionNotFound } from './orders.errors.js';
+import { type Moment, OrderHistoryService } from './order-history.service.js';
+import { InvalidOrder, NotEditable, OrderNotFound, TotalMismatch } from './orders.errors.js';
 import { type Contacts, type NewLine, type OrderChanges, OrdersRepository } from './orders.repository.js';
 
 export const ORDER_MACHINE = 'order';
-
-/** Which version of an order: one of at most two ways to say it; neither is the present one. */
-export interface Moment {
-  version?: number;
-  /** RFC 3339 in UTC. */
-  asOf?: string;
-}
 
 export interface PossibleTransitions {
   state: string;
@@ -44,7 +36,7 @@ export class OrdersService {
   constructor(
     private readonly orders: OrdersRepository,
     private readonly workflow: WorkflowService,
-    private readonly events: EventReader,
+    private readonly past: OrderHistoryService,
   ) {}
 
   place(tx: TenantTransaction, body: PlaceOrderBody): Promise<OrderDetails> {
@@ -74,7 +66,7 @@ export class OrdersService {
     if (moment.version === undefined && moment.asOf === undefined)
       return found(await this.orders.findBeforeCommit(tx, id));
     found(await this.orders.find(tx, id));
-    return this.past(tx, id, moment);
+    return this.past.at(tx, id, moment);
   }
 
   /**
@@ -147,31 +139,6 @@ export class OrdersService {
     return { state, final: transitions.length === 0, warning, transitions };
   }
 
-  async history(tx: TenantTransaction, id: string): Promise<OrderStatusChange[]> {
-    const history = await this.orders.history(tx, id);
-    if (history.length === 0) throw new OrderNotFound();
-    return history;
-  }
-
-  /** Events of the order after a version, oldest first. */
-  async eventsAfter(tx: TenantTransaction, id: string, version: number, limit: number): Promise<StreamEvent[]> {
-    const events = await this.events.page(tx, streamOf(id), version, limit);
-    if (events.length === 0 && version === 0) throw new OrderNotFound();
-    return events;
-  }
-
-  private async past(tx: TenantTransaction, id: string, { version, asOf }: Moment): Promise<OrderDetails> {
-    const event =
-      version === undefined
-        ? await this.events.atTime(tx, streamOf(id), asOf ?? '')
-        : await this.events.atVersion(tx, streamOf(id), version);
-    if (!event) throw new VersionNotFound();
-    const { snapshot } = JSON.parse(event.body) as EventBody<OrderSnapshot>;
-    const versions = Object.entries(snapshot.contacts ?? {}).map(([field, contact]) => [field, contact.version]);
-    const contacts = await this.orders.contactsAt(tx, id, Object.fromEntries(versions) as Record<ContactField, number>);
-    return { ...snapshot, tenantId: tx.context.tenantId, contacts, eventHash: event.eventHash };
-  }
-
   /** The same checks as for a new order; a pointer into the result is one into the patch. */
   private async checkEdited(edited: unknown): Promise<EditableOrder> {
     const body = (await this.validation.transform(edited, {
@@ -188,15 +155,6 @@ export class OrdersService {
       shipping,
     };
   }
-}
-
-/** As `waybill.order_snapshot` makes it. */
-type OrderSnapshot = Omit<OrderDetails, 'tenantId' | 'contacts' | 'eventHash'> & {
-  contacts: Partial<Record<ContactField, { version: number; digest: string }>> | null;
-};
-
-function streamOf(id: string): string {
-  return `order/${id}`;
 }
 
 function found<Order extends OrderDetails | OrderDocument>(order: Order | null): Order {
@@ -233,13 +191,4 @@ function contact(given: object | undefined | null): Contact | undefined {
 
 function onlyGiven(contacts: Record<ContactField, Contact | undefined>): Contacts {
   return Object.fromEntries(Object.entries(contacts).filter(([, value]) => value !== undefined)) as Contacts;
-}
-
-/** Thrown for a moment that is said twice. */
-export function momentOf(version: number | undefined, asOf: string | undefined): Moment {
-  if (version !== undefined && asOf !== undefined) {
-    const detail = 'Give either version or asOf, not both.';
-    throw new DomainError(invalidParameter, detail, { errors: [{ parameter: 'asOf', detail }] });
-  }
-  return { version, asOf };
 }
