@@ -34,7 +34,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 export async function copyDatabase(source: TestDatabase): Promise<TestDatabase> {
   const server = setting('WAYBILL_TEST_SUPERUSER_URL');
   const passwords = JSON.parse(setting('WAYBILL_TEST_PASSWORDS')) as RolePasswords;
-  const name = `${source.name}_copy`;
+  const name = `${source.name}_${randomBytes(4).toString('hex')}`;
   await run(server, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${source.name}'`);
   await run(server, `CREATE DATABASE ${name} TEMPLATE ${source.name} OWNER waybill_owner STRATEGY file_copy`);
   await grantDatabaseRights(server, name);

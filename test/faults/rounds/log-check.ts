@@ -1,9 +1,17 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { QueryResultRow } from 'pg';
 import { CheckpointDirectory } from '../../../src/audit/log/checkpoint-directory.js';
 import type { BrokenInvariant, Invariant } from './fault-checker.js';
-import type { FaultWorld } from './fault-world.js';
+
+/** Where a log lies, and what a verifier needs to read it. */
+export interface LogUnderTest {
+  postgres: { query<Row extends QueryResultRow>(text: string): Promise<Row[]> };
+  checkpointDir: string;
+  /** Settings of `waybill audit verify`. */
+  auditEnv: Record<string, string>;
+}
 
 const CLI = join(import.meta.dirname, '../../../dist/src/cli/main.js');
 const PATIENCE_MS = 60_000;
@@ -27,7 +35,7 @@ const UNEVEN = `
   FROM audit.queue JOIN audit.leaves USING (tenant_id, stream, version)`;
 
 /** Whether the log holds together as it is, sealed or not: quick, for after each round. */
-export async function findLogFaults({ postgres, checkpointDir }: FaultWorld): Promise<BrokenInvariant[]> {
+export async function findLogFaults({ postgres, checkpointDir }: LogUnderTest): Promise<BrokenInvariant[]> {
   const published = await publishedNotes(checkpointDir);
   const uneven = await postgres.query<{ subject: string; detail: string }>(UNEVEN);
   const faults = uneven.map(({ subject, detail }) => broken('each event in the log once', subject, detail));
@@ -42,7 +50,7 @@ export async function findLogFaults({ postgres, checkpointDir }: FaultWorld): Pr
 }
 
 /** Waits until everything is sealed, and has the product's own verifier read the whole history, as an auditor would. */
-export async function checkLog(world: FaultWorld): Promise<BrokenInvariant[]> {
+export async function checkLog(world: LogUnderTest): Promise<BrokenInvariant[]> {
   const faults: BrokenInvariant[] = [];
   for (const until = Date.now() + PATIENCE_MS; ; await sleep(100)) {
     const unfinished = await findUnfinished(world);
@@ -63,7 +71,7 @@ export async function checkLog(world: FaultWorld): Promise<BrokenInvariant[]> {
 }
 
 /** What the sealers still have to do. */
-async function findUnfinished({ postgres, checkpointDir }: FaultWorld): Promise<string[]> {
+async function findUnfinished({ postgres, checkpointDir }: LogUnderTest): Promise<string[]> {
   const published = await publishedNotes(checkpointDir);
   const logs = await postgres.query<{ id: number; waiting: number; note: string }>(`
     SELECT tenant_id::int AS id, (SELECT count(*)::int FROM audit.queue q WHERE q.tenant_id = l.tenant_id) AS waiting,
@@ -77,7 +85,7 @@ async function findUnfinished({ postgres, checkpointDir }: FaultWorld): Promise<
 }
 
 /** The demo tenants' notes, as anybody would find them. */
-async function publishedNotes(path: string): Promise<{ tenantId: number; note: string }[]> {
+export async function publishedNotes(path: string): Promise<{ tenantId: number; note: string }[]> {
   const directory = new CheckpointDirectory(path);
   const notes = await Promise.all([1, 2].map(async (tenantId) => ({ tenantId, note: await directory.read(tenantId) })));
   return notes.flatMap(({ tenantId, note }) => (note === null ? [] : { tenantId, note }));

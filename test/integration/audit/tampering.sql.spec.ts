@@ -1,3 +1,4 @@
+import { cp, rm } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { LogStore } from '../../../src/audit/log/log-store.js';
@@ -8,7 +9,7 @@ import type { FaultCode } from '../../../src/audit/verify/fault.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { type Sealing, startSealing } from '../../support/audit.js';
 import { type Order, orderBody } from '../../support/builders.js';
-import { copyDatabase } from '../../support/database.js';
+import { copyDatabase, type TestDatabase } from '../../support/database.js';
 
 /** Three orders of the first tenant with three versions each, and one of the second; all sealed. */
 async function history(service: TestApp, sealing: Sealing): Promise<void> {
@@ -120,18 +121,41 @@ describe('tampering as the application role', () => {
 });
 
 describe('tampering as a superuser with the triggers off', () => {
-  let service: TestApp;
+  /** What each test gets a copy of. */
+  let original: TestApp;
+  let intact: Sealing;
+  let database: TestDatabase;
   let sealing: Sealing;
+  beforeAll(async () => {
+    original = await startTestApp();
+    intact = await startSealing(original.database);
+    await history(original, intact);
+    expect(await intact.verify()).toMatchObject({ verdict: 'intact', size: 9, streams: 3 });
+    await intact.pool.end();
+    await original.app.close();
+  });
+  afterAll(async () => {
+    await original.database.drop();
+    await rm(intact.directory.path, { recursive: true, force: true });
+  });
   beforeEach(async () => {
-    service = await startTestApp();
-    sealing = await startSealing(service.database);
-    await history(service, sealing);
-    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', size: 9, streams: 3 });
+    database = await copyDatabase(original.database);
+    sealing = await startSealing(database, intact.pem);
+    await cp(intact.directory.path, sealing.directory.path, { recursive: true });
   });
   afterEach(async () => {
     await sealing.close();
-    await service.close();
+    await database.drop();
   });
+
+  async function placeOne(): Promise<void> {
+    const service = await startTestApp({ database });
+    try {
+      expect((await service.as('operator').post('/v1/orders', orderBody())).status).toBe(201);
+    } finally {
+      await service.close();
+    }
+  }
 
   /** The second event of the first order's stream. */
   const victim = `tenant_id = 1 AND version = 2 AND stream = (SELECT min(stream) FROM audit.events WHERE tenant_id = 1)`;
@@ -292,7 +316,7 @@ describe('tampering as a superuser with the triggers off', () => {
   ];
 
   it('is found out when it deletes only queue rows', async () => {
-    await service.as('operator').post('/v1/orders', orderBody());
+    await placeOne();
     expect(await sealing.verify()).toMatchObject({ verdict: 'intact', unsealed: 1 });
     await sealing.tamper('DELETE FROM audit.queue');
     expect(await sealing.verify()).toMatchObject({
@@ -301,7 +325,7 @@ describe('tampering as a superuser with the triggers off', () => {
   });
 
   it('is found out when events wait longer than ten intervals', async () => {
-    await service.as('operator').post('/v1/orders', orderBody());
+    await placeOne();
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(await sealing.verify({ overdueAfter: 10 })).toMatchObject({ fault: { code: 'UNSEALED_OVERDUE' } });
   });
@@ -330,11 +354,11 @@ describe('tampering as a superuser with the triggers off', () => {
   it('is found out when it restores an older dump', async () => {
     // What a restore leaves: the database as it was, and the published checkpoint as it is.
     const old = await sealing.directory.read(1);
-    const copy = await copyDatabase(service.database);
+    const copy = await copyDatabase(database);
     try {
       const older = await startSealing(copy, sealing.pem);
       expect(await older.verify({ directory: sealing.directory })).toMatchObject({ verdict: 'intact' });
-      await service.as('operator').post('/v1/orders', orderBody());
+      await placeOne();
       await sealing.seal();
       expect(await older.verify({ directory: sealing.directory })).toMatchObject({
         verdict: 'tampered',
