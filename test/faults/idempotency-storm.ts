@@ -4,6 +4,7 @@ import { type Order, orderBody, type ProblemAnswer } from '../support/builders.j
 import { findStormFaults, type StormRecord } from './storm-checker.js';
 import { below, type PlannedRequest, planRequests, type Random, seededRandom } from './storm-plan.js';
 import { RestlessProcesses } from './storm-processes.js';
+import { restartAmong, type Restarts } from './storm-restarts.js';
 
 /*
  * Many clients, few keys each, sent one to four times, in parallel or one after the other, sometimes with another body,
@@ -17,8 +18,7 @@ export interface StormOptions {
   requests: number;
   seed: number;
   clients?: number;
-  /** Milliseconds between two restarts, about. */
-  pauseMs?: number;
+  restarts?: Restarts;
   progress?: (line: string) => void;
 }
 
@@ -39,7 +39,14 @@ export interface StormReport {
 const PATIENCE_MS = 60_000;
 
 export async function runStorm(options: StormOptions): Promise<StormReport> {
-  const { databaseUrl, seed, requests, clients = 16, pauseMs = 2000, progress = () => undefined } = options;
+  const {
+    databaseUrl,
+    seed,
+    requests,
+    clients = 16,
+    restarts = { pauseMs: 2000 },
+    progress = () => undefined,
+  } = options;
   const random = seededRandom(seed);
   const plan = planRequests(random, requests, seed);
   const processes = await RestlessProcesses.start(databaseUrl, random, 2);
@@ -47,13 +54,14 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   const began = Date.now();
   const records: StormRecord[] = [];
   try {
-    processes.beRestless(pauseMs);
+    const isDone = restartAmong(processes, restarts, requests);
     const queue = plan.values();
     await Promise.all(
       Array.from({ length: clients }, async () => {
         for (const planned of queue) {
           records.push(await storm.carryOut(planned));
           if (records.length % 1000 === 0) progress(`${records.length} of ${requests}, ${processes.restarts} restarts`);
+          await isDone(records.length);
         }
       }),
     );

@@ -5,6 +5,7 @@ import { rows } from '../support/sql.js';
 import { findPaymentFaults } from './payment-checker.js';
 import { below, type Random, seededRandom } from './storm-plan.js';
 import { RestlessProcesses } from './storm-processes.js';
+import { restartAmong, type Restarts } from './storm-restarts.js';
 
 /*
  * Many payments with a provider of which half the calls go wrong, while two service processes are killed at random and
@@ -18,8 +19,7 @@ export interface PaymentStormOptions {
   payments: number;
   seed: number;
   clients?: number;
-  /** Milliseconds between two restarts, about. */
-  pauseMs?: number;
+  restarts?: Restarts;
   progress?: (line: string) => void;
 }
 
@@ -61,7 +61,7 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
     seed,
     payments,
     clients = 24,
-    pauseMs = 3000,
+    restarts = { pauseMs: 3000 },
     progress = () => undefined,
   } = options;
   const random = seededRandom(seed);
@@ -70,7 +70,7 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
   const began = Date.now();
   let recoverySeconds = 0;
   try {
-    processes.beRestless(pauseMs);
+    const isDone = restartAmong(processes, restarts, payments);
     const numbers = Array.from({ length: payments }, (_, index) => index + 1).values();
     let done = 0;
     await Promise.all(
@@ -79,6 +79,7 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
           await storm.pay(number);
           done += 1;
           if (done % 100 === 0) progress(`${done} of ${payments}, ${processes.restarts} restarts`);
+          await isDone(done);
         }
       }),
     );
@@ -91,12 +92,11 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
   const { faults, calls, money } = await findPaymentFaults(superuserUrl);
   const { sent, abandoned, answers } = storm;
   const seconds = Math.round((Date.now() - began) / 1000);
-  const { restarts } = processes;
   return {
     seed,
     payments,
     sent,
-    restarts,
+    restarts: processes.restarts,
     abandoned,
     answers,
     calls,

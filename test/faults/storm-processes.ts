@@ -42,6 +42,12 @@ export class RestlessProcesses {
     this.restless = this.restartAgainAndAgain(pauseMs);
   }
 
+  /** Ends a random process and starts it again, once those are back that were ended before. */
+  restart(): Promise<void> {
+    this.restless = this.restless.then(() => this.restartOne());
+    return this.restless;
+  }
+
   async stop(): Promise<void> {
     this.stopped = true;
     await this.restless;
@@ -52,12 +58,16 @@ export class RestlessProcesses {
     while (!this.stopped) {
       await sleep(pauseMs * (0.5 + this.random()));
       if (this.stopped) return;
-      const index = below(this.random, this.places.length);
-      const process = this.places[index];
-      this.places[index] = null;
-      await process?.kill(this.random() < 0.75 ? 'SIGKILL' : 'SIGTERM', DRAIN_MS);
-      this.places[index] = await startServiceProcess({ databaseUrl: this.databaseUrl, env: this.env });
-      this.restarts += 1;
+      await this.restartOne();
     }
+  }
+
+  private async restartOne(): Promise<void> {
+    const index = below(this.random, this.places.length);
+    const process = this.places[index];
+    this.places[index] = null;
+    await process?.kill(this.random() < 0.75 ? 'SIGKILL' : 'SIGTERM', DRAIN_MS);
+    this.places[index] = await startServiceProcess({ databaseUrl: this.databaseUrl, env: this.env });
+    this.restarts += 1;
   }
 }

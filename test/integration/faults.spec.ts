@@ -4,11 +4,9 @@ import { PLANTS } from '../faults/rounds/plants.js';
 import { runPlanted } from '../faults/rounds/planted-round.js';
 import { runRounds } from '../faults/rounds/run-rounds.js';
 
-/** The short form; `npm run faults -- --rounds 1000` is the long one. A failure's seed repeats it there. */
-const SEED = Number(process.env.FAULT_SEED ?? Date.now() % 1_000_000);
+/** The short form, the same each time; `npm run faults -- --rounds 1000` is the long one, which takes a seed of its own. */
+const SEED = Number(process.env.FAULT_SEED ?? 1);
 const ROUNDS = 4;
-/** Rounds of the plan are in a fixed order; each run begins somewhere else. */
-const FROM = 1 + (SEED % PAIRS.length);
 
 describe('rounds of faults', () => {
   it('come to every action at every point', () => {
@@ -16,7 +14,7 @@ describe('rounds of faults', () => {
   });
 
   it('break nothing, and come by every point', async () => {
-    const report = await runRounds({ rounds: ROUNDS, seed: SEED, from: FROM });
+    const report = await runRounds({ rounds: ROUNDS, seed: SEED });
     expect(report).toMatchObject({ seed: SEED, rounds: ROUNDS, broken: [] });
     expect(Object.keys(report.struck).length).toBeGreaterThan(0);
     const points = POINTS.filter((point) => point !== 'any time');

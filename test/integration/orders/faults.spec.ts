@@ -98,12 +98,12 @@ describe('faults that others shipped', () => {
 
   it('fault 4: cancel against ship, 500 times: one winner, history and events agree', async () => {
     const outcomes = new Map<string, number>();
-    await inParallel(Array.from({ length: 500 }), 4, async () => {
+    await inParallel([...Array(500).keys()], 4, async (round) => {
       const { id } = await placeIn(operator(), 'confirmed');
       const ship = () => move(operator(), id, 'shipped');
       const cancel = () => move(operator(), id, 'canceled');
       // Who is sent first changes, or one of them would mostly win.
-      const race = Math.random() < 0.5 ? [ship(), cancel()] : [cancel(), ship()];
+      const race = round % 2 === 0 ? [ship(), cancel()] : [cancel(), ship()];
       const answers = await Promise.all(race);
       const statuses = answers.map(({ status }) => status).toSorted();
       expect(statuses).toEqual([201, 409]);
