@@ -149,7 +149,7 @@ function sendRaw(text: string | Buffer): Promise<string> {
     socket.on('data', (chunk) => (answer += chunk.toString()));
     socket.on('close', () => resolve(answer));
     socket.on('error', reject);
-    socket.setTimeout(3_000, () => socket.destroy());
+    socket.setTimeout(60_000, () => socket.destroy());
   });
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, ApiClient } from '../support/api-client.js';
 import { type Order, orderBody, type ProblemAnswer } from '../support/builders.js';
+import { HANG_MS } from '../support/waiting.js';
 import { findStormFaults, type StormRecord } from './storm-checker.js';
 import { below, type PlannedRequest, planRequests, type Random, seededRandom } from './storm-plan.js';
 import { RestlessProcesses } from './storm-processes.js';
@@ -34,9 +35,6 @@ export interface StormReport {
   /** What is wrong; empty when nothing is. */
   faults: string[];
 }
-
-/** Longest that one sending is repeated until it has a lasting answer. */
-const PATIENCE_MS = 60_000;
 
 export async function runStorm(options: StormOptions): Promise<StormReport> {
   const {
@@ -116,7 +114,7 @@ class Storm {
 
   /** Sends until there is a lasting answer: not after no answer at all, in flight, or a 5xx. */
   private async insist(path: string, key: string, body: unknown): Promise<Answer<Order & ProblemAnswer>> {
-    const deadline = Date.now() + PATIENCE_MS;
+    const deadline = Date.now() + HANG_MS;
     for (;;) {
       const answer = await this.sendOnce(path, key, body);
       if (answer && answer.status < 500 && answer.body?.code !== 'idempotency-key-in-flight') return answer;

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, ApiClient } from '../support/api-client.js';
 import { orderBody, type ProblemAnswer } from '../support/builders.js';
 import { rows } from '../support/sql.js';
+import { HANG_MS } from '../support/waiting.js';
 import { findPaymentFaults } from './payment-checker.js';
 import { below, type Random, seededRandom } from './storm-plan.js';
 import { RestlessProcesses } from './storm-processes.js';
@@ -46,8 +47,6 @@ export interface PaymentStormReport {
 
 /** Short, so that a killed process's work is soon taken over. */
 const LEASE = '2s';
-const CLIENT_PATIENCE_MS = 60_000;
-const RECOVERY_PATIENCE_MS = 180_000;
 /** Of a hundred: requests that are given up after the first try, payments that are declined, captured, refunded. */
 const GIVEN_UP = 30;
 const DECLINED = 10;
@@ -84,7 +83,7 @@ export async function runPaymentStorm(options: PaymentStormOptions): Promise<Pay
       }),
     );
     const ended = Date.now();
-    while ((await openKeys(superuserUrl)) > 0 && Date.now() - ended < RECOVERY_PATIENCE_MS) await sleep(250);
+    while ((await openKeys(superuserUrl)) > 0 && Date.now() - ended < 2 * HANG_MS) await sleep(250);
     recoverySeconds = (Date.now() - ended) / 1000;
   } finally {
     await processes.stop();
@@ -167,7 +166,7 @@ class PaymentStorm {
     mayGiveUp = true,
   ): Promise<Answer<Made & ProblemAnswer> | null> {
     const isImpatient = mayGiveUp && this.isDrawn(GIVEN_UP);
-    const deadline = Date.now() + CLIENT_PATIENCE_MS;
+    const deadline = Date.now() + HANG_MS;
     while (Date.now() < deadline) {
       const answer = await this.sendOnce(path, key, body);
       const isLasting = answer && answer.status < 500 && answer.body?.code !== 'idempotency-key-in-flight';

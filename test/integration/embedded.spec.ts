@@ -293,9 +293,8 @@ describe('after kill -9', () => {
     const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     process.kill(rows[0]?.pid ?? 0, 'SIGKILL');
     while (!(await readFile(join(dataDir, 'server.log'), 'utf8')).includes('reinitializing')) await sleep(10);
-    const began = Date.now();
     await server.stop();
-    expect(Date.now() - began).toBeLessThan(10_000);
+    expect(log.join('\n')).not.toContain('does not finish its shutdown');
     const again = await start();
     expect(await readMark(again)).toBe(42);
     await again.stop();

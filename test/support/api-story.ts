@@ -1,6 +1,6 @@
 import type { ApiClient } from './api-client.js';
 import type { TestApp } from './app.js';
-import { eventually } from './audit.js';
+import { eventually } from './waiting.js';
 import type { Order } from './builders.js';
 import type { ExampleRecorder } from './example-recorder.js';
 import { deliver, type Payment, signed } from './payments.js';

@@ -103,17 +103,3 @@ export async function sealerSettings(
     AUDIT_CHECKPOINT_DIR: await mkdtemp(join(tmpdir(), 'waybill-checkpoints-')),
   };
 }
-
-/** Asks again until the answer is there. */
-export async function eventually<T>(
-  ask: () => Promise<T | undefined | null | false>,
-  milliseconds = 10_000,
-): Promise<T> {
-  const until = Date.now() + milliseconds;
-  for (;;) {
-    const answer = await ask();
-    if (answer) return answer;
-    if (Date.now() > until) throw new Error('it did not happen in time');
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-}

@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KillPoint } from '../../src/database/index.js';
 import { answerKillPoints } from './answer-kill-points.js';
+import { HANG_MS } from './waiting.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/src/main.js');
@@ -77,7 +78,7 @@ export function startRealService({
     child.once('exit', (code, signal) => resolve(signal ?? code ?? 0));
   });
 
-  const entry: RealService['entry'] = async (matches, patienceMs = 30_000) => {
+  const entry: RealService['entry'] = async (matches, patienceMs = HANG_MS) => {
     for (const until = Date.now() + patienceMs; Date.now() < until; await sleep(20)) {
       const found = log.find(matches);
       if (found) return found;

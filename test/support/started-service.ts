@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { HANG_MS } from './waiting.js';
 
 const ROOT = join(import.meta.dirname, '../..');
-const START_TIMEOUT_MS = 150_000;
 
 /** The service as `npm start` starts it: built, in a process of its own, with its own embedded PostgreSQL and demo keys. */
 export interface StartedService {
@@ -57,7 +57,7 @@ interface DemoFile {
 function addressOf(child: ChildProcess, lines: string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const fail = (why: string): void => reject(new Error(`The service ${why}. It said:\n${lines.join('\n')}`));
-    const timer = setTimeout(() => fail('did not start in time'), START_TIMEOUT_MS);
+    const timer = setTimeout(() => fail('did not start in time'), HANG_MS);
     child.once('exit', (code) => fail(`ended with ${code}`));
     for (const stream of [child.stdout, child.stderr]) {
       if (!stream) continue;

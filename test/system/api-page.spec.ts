@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { chromiumMissing, launchChromium } from '../support/chromium.js';
 import { startService, type StartedService } from '../support/started-service.js';
+import { HANG_MS } from '../support/waiting.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PICTURES = join(ROOT, 'reports');
@@ -30,7 +31,7 @@ suite('the API page in a browser', () => {
     service = await startService({ WAYBILL_EXTENSIONS: extensionToTry() });
     browser = await launchChromium();
     page = await browser.newPage({ viewport: { width: 1200, height: 900 } });
-    page.setDefaultTimeout(60_000);
+    page.setDefaultTimeout(HANG_MS);
     page.on('pageerror', (error) => faults.push(error.message));
     page.on('console', (message) => {
       const isAnswer = message.text().includes('the server responded with a status of 4');

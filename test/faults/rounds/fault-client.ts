@@ -26,7 +26,7 @@ export interface ClientSettings {
   count: (kind: string) => void;
 }
 
-const REQUEST_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
 
 /** Lives one story: each step with its own key, sent until there is a lasting answer, as a careful client does. */
 export async function liveStory(story: readonly PlannedStep[], settings: ClientSettings): Promise<StoryRecord> {

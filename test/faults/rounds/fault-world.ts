@@ -8,10 +8,10 @@ import type { KillPoint } from '../../../src/database/index.js';
 import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
 import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
 import { type RealService, startRealService } from '../../support/real-service.js';
+import { HANG_MS } from '../../support/waiting.js';
 import { below, type Random } from '../storm-plan.js';
 import type { PlannedFault } from './fault-plan.js';
 
-const START_PATIENCE_MS = 120_000;
 const SEAL_INTERVAL_MS = 200;
 const CRASH_PATIENCE_MS = 2_000;
 const SETTINGS = {
@@ -166,7 +166,7 @@ export class FaultWorld {
 
   /** Notes where a service answers, for as long as it lives, and starts another one after it. */
   private async watch(at: number, service: RealService): Promise<void> {
-    const baseUrl = await service.baseUrl(START_PATIENCE_MS).catch(() => null);
+    const baseUrl = await service.baseUrl(HANG_MS).catch(() => null);
     if (this.places[at]?.service === service) this.places[at].baseUrl = baseUrl;
     await service.ended;
     if (ENDED_BY_EXCEPTION.test(service.errors())) this.crashes.push(service.errors());
@@ -174,7 +174,7 @@ export class FaultWorld {
   }
 
   private async untilDatabaseServes(): Promise<void> {
-    for (const until = Date.now() + START_PATIENCE_MS; ; await sleep(20)) {
+    for (const until = Date.now() + HANG_MS; ; await sleep(20)) {
       const failure = await this.postgres.query('SELECT').then(
         () => null,
         (error: Error) => error,
@@ -186,7 +186,7 @@ export class FaultWorld {
 
   private async untilEnoughServe(): Promise<void> {
     const serving = (): number => this.places.filter(({ baseUrl }) => baseUrl !== null).length;
-    for (const until = Date.now() + START_PATIENCE_MS; serving() < this.options.serving;) {
+    for (const until = Date.now() + HANG_MS; serving() < this.options.serving;) {
       if (Date.now() > until) throw new Error(`a service doesn't start: ${this.places.map(stateOf).join('; ')}`);
       await sleep(20);
     }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { QueryResultRow } from 'pg';
 import { CheckpointDirectory } from '../../../src/audit/log/checkpoint-directory.js';
+import { HANG_MS } from '../../support/waiting.js';
 import type { BrokenInvariant, Invariant } from './fault-checker.js';
 
 /** Where a log lies, and what a verifier needs to read it. */
@@ -14,7 +15,6 @@ export interface LogUnderTest {
 }
 
 const CLI = join(import.meta.dirname, '../../../dist/src/cli/main.js');
-const PATIENCE_MS = 60_000;
 
 /** What must hold at every moment, sealed or not. */
 const UNEVEN = `
@@ -52,13 +52,11 @@ export async function findLogFaults({ postgres, checkpointDir }: LogUnderTest): 
 /** Waits until everything is sealed, and has the product's own verifier read the whole history, as an auditor would. */
 export async function checkLog(world: LogUnderTest): Promise<BrokenInvariant[]> {
   const faults: BrokenInvariant[] = [];
-  for (const until = Date.now() + PATIENCE_MS; ; await sleep(100)) {
+  for (const until = Date.now() + HANG_MS; ; await sleep(100)) {
     const unfinished = await findUnfinished(world);
     if (unfinished.length === 0) break;
     if (Date.now() < until) continue;
-    faults.push(
-      ...unfinished.map((what) => broken('log verifies', what, `still, after ${PATIENCE_MS / 1000} s of quiet`)),
-    );
+    faults.push(...unfinished.map((what) => broken('log verifies', what, `still, after ${HANG_MS / 1000} s of quiet`)));
     break;
   }
   // Nothing waits, so that an event without a leaf is one that nothing will ever seal: with this interval it is overdue at once.

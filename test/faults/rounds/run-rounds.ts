@@ -5,6 +5,7 @@ import { planChaos, type PlannedStep, planRound } from './fault-plan.js';
 import { FaultWorld } from './fault-world.js';
 import { checkLog, findLogFaults } from './log-check.js';
 import type { Plant } from './plants.js';
+import { HANG_MS } from '../../support/waiting.js';
 
 export interface RoundsOptions {
   rounds: number;
@@ -87,7 +88,7 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
 async function runRound(
   world: FaultWorld,
   round: number,
-  { seed, clients = 16, chaosMs, plant, patienceMs = 60_000 }: RoundsOptions,
+  { seed, clients = 16, chaosMs, plant, patienceMs = HANG_MS }: RoundsOptions,
   { answers }: RoundsReport,
 ): Promise<{ stories: StoryRecord[]; broken: BrokenInvariant[]; faults: string }> {
   const plan = chaosMs === undefined ? planRound(seed, round, clients) : planChaos(seed, round, clients, chaosMs);

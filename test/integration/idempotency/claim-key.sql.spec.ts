@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { actorOf, enter, refusalOf, rows, withClient } from '../../support/sql.js';
+import { untilGone, untilLocked } from '../../support/waiting.js';
 
 /* The rules of a key's life, on the functions themselves: as the app role, with several connections. */
 
@@ -138,7 +139,7 @@ describe('a claim', () => {
     await enter(sweeper, { tenant: 1, actor });
     await sweeper.query('DELETE FROM waybill.idempotency_keys WHERE tenant_id = 1 AND idempotency_key = $1', [key]);
     const waiting = claimAlone(a, key);
-    await sleep(100);
+    await untilLocked(service.database.superuserUrl);
     await sweeper.query('COMMIT');
     expect((await waiting).outcome).toBe('claimed');
   });
@@ -215,6 +216,7 @@ describe('a lease, for work that goes on after the first COMMIT', () => {
 describe('on a table that nobody has analyzed yet', () => {
   it('claiming, completing and replaying read by the primary key, and no other row', async () => {
     const fresh = await startTestApp();
+    await fresh.app.close();
     const { superuserUrl, appUrl } = fresh.database;
     await rows(superuserUrl, 'ALTER TABLE waybill.idempotency_keys SET (autovacuum_enabled = false)');
     await withClient(appUrl, async (client) => {
@@ -222,14 +224,14 @@ describe('on a table that nobody has analyzed yet', () => {
       for (let index = 0; index < 200; index += 1) await claimAlone(client, `key-${index}`);
     });
     // A session tells its figures when it ends.
-    await sleep(200);
+    await untilGone(superuserUrl, 'waybill_app');
     const [read] = await rows<{ other: number; primary: number; sequential: number }>(
       superuserUrl,
       `SELECT (SELECT idx_tup_read::int FROM pg_stat_user_indexes WHERE indexrelname = 'idempotency_keys_expires_idx') AS other,
               (SELECT idx_tup_read::int FROM pg_stat_user_indexes WHERE indexrelname = 'idempotency_keys_pkey') AS primary,
               (SELECT seq_tup_read::int FROM pg_stat_user_tables WHERE relname = 'idempotency_keys') AS sequential`,
     );
-    await fresh.close();
+    await fresh.database.drop();
     expect(read).toMatchObject({ other: 0, sequential: 0 });
     // A few for each statement, instead of hundreds.
     expect(read?.primary).toBeLessThan(200 * 8);

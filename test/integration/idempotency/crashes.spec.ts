@@ -41,7 +41,7 @@ function send(client: ApiClient, { path, body, key }: Attempted): Promise<Answer
 async function insist(client: ApiClient, attempted: Attempted): Promise<Answer<Order>> {
   for (let attempt = 1; ; attempt += 1) {
     const answer = await send(client, attempted);
-    if ((answer.status !== 409 && answer.status < 500) || attempt === 50) return answer;
+    if ((answer.status !== 409 && answer.status < 500) || attempt === 1_200) return answer;
     await sleep(100);
   }
 }
@@ -132,7 +132,7 @@ describe('the end of the backend (pg_terminate_backend)', () => {
   async function endBackends(): Promise<number> {
     const ended = await rows(
       survivor.database.superuserUrl,
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
        WHERE datname = current_database() AND usename = 'waybill_app'`,
     );
     // Until the service has heard of it.

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Controller, Module, Post } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import {
@@ -14,6 +13,7 @@ import { startTestApp, type TestApp } from '../../support/app.js';
 import { createLettersTable, type Letter, letters, LettersModule, postOffice } from '../../support/letters.js';
 import { letTimePass } from '../../support/payments.js';
 import { rows } from '../../support/sql.js';
+import { untilLocked } from '../../support/waiting.js';
 
 @Controller('v1/careless')
 @Roles('operator')
@@ -166,7 +166,7 @@ describe('22. a worker that pauses past its lease', () => {
     await arrival.promise;
     await timePasses();
     const taking = write(second(), key); // waits for the letter's row, which the first one still holds
-    await sleep(200);
+    await untilLocked(service.database.superuserUrl);
     gate.resolve();
     expect((await slow).status).toBe(409);
     expect(await taking).toMatchObject({ status: 201 });

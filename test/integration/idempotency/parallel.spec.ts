@@ -161,7 +161,7 @@ describe('a kept problem whose key another attempt took meanwhile', () => {
   it('is answered by what that attempt found', async () => {
     const key = newKey();
     let calls = 0;
-    const gate = withResolvers();
+    const [gate, hasOvertaken] = [withResolvers(), withResolvers()];
     const body = { text: 'overtaken' };
     interfere(async (tx) => {
       calls += 1;
@@ -169,12 +169,13 @@ describe('a kept problem whose key another attempt took meanwhile', () => {
       // The transaction ends here, as a rollback would, and another request gets in before the problem is stored.
       await tx.adHocRows('ROLLBACK', []);
       gate.resolve();
-      await sleep(300);
+      await hasOvertaken.promise;
       throw new DomainError(alreadyInState, 'Too late.', { state: 'x' });
     });
     const first = service.as('operator').post('/v1/notes', body, key);
     await gate.promise;
     const second = await service.as('operator').post('/v1/notes', body, key);
+    hasOvertaken.resolve();
     expect(second.status).toBe(201);
     const overtaken = await first;
     expect(overtaken.status).toBe(201);
@@ -192,7 +193,7 @@ async function eventually(check: () => Promise<void>): Promise<void> {
     try {
       return await check();
     } catch (error) {
-      if (attempt === 20) throw error;
+      if (attempt === 1_200) throw error;
       await sleep(100);
     }
   }

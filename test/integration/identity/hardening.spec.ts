@@ -146,7 +146,7 @@ describe('HTTP hardening', () => {
     ]);
     expect(problemIn(headers)).toMatchObject({ status: 408, body: { code: 'request-timeout' } });
     expect(problemIn(body)).toMatchObject({ status: 408, body: { code: 'request-timeout' } });
-    expect(performance.now() - start).toBeLessThan(45_000);
+    expect(performance.now() - start).toBeLessThan(150_000);
     // Meanwhile and afterwards the service answers.
     expect((await service.as('viewer').get('/v1/orders')).status).toBe(200);
   });

@@ -29,10 +29,10 @@ describe('rate limits and the look-up of credentials', () => {
   };
 
   it('count all requests of an address before anybody is known, and tell of it', async () => {
-    await limited('address=3/m');
+    await limited('address=3/h');
     const first = await service.as('viewer').get('/health/live');
-    expect(first.headers.get('ratelimit')).toBe('"address";r=2;t=20');
-    expect(first.headers.get('ratelimit-policy')).toBe('"address";q=3;w=60');
+    expect(first.headers.get('ratelimit')).toBe('"address";r=2;t=1200');
+    expect(first.headers.get('ratelimit-policy')).toBe('"address";q=3;w=3600');
     expect(await statusesOf(3, () => service.as('viewer').get('/nowhere'))).toEqual([404, 404, 429]);
     const refused = await service.as('viewer').get<ProblemAnswer>('/v1/workflows');
     expect([refused.status, refused.body.code]).toEqual([429, 'rate-limited']);
@@ -43,12 +43,12 @@ describe('rate limits and the look-up of credentials', () => {
   });
 
   it('count requests of a user by user, not by key, and leave others alone', async () => {
-    await limited('principal=2/m');
+    await limited('principal=2/h');
     const admin = service.as('admin');
     const { body } = await service.as('operator').get<{ id: string }>('/v1/workflows');
     expect(body).toBeDefined();
     const first = await admin.get<{ data: { id: string; subject: string }[] }>('/v1/users');
-    expect(first.headers.get('ratelimit')).toBe('"principal";r=1;t=30');
+    expect(first.headers.get('ratelimit')).toBe('"principal";r=1;t=1800');
     const self = first.body.data.find(({ subject }) => subject === 'demo-admin');
     const { body: second } = await admin.post<{ key: string }>('/v1/api-keys', { userId: self?.id, name: 'second' });
     expect(await statusesOf(1, () => new ApiClient(service.baseUrl, second.key).get('/v1/users'))).toEqual([429]);
@@ -57,12 +57,12 @@ describe('rate limits and the look-up of credentials', () => {
   });
 
   it('refuse further guesses from an address, while credentials that were accepted go on working', async () => {
-    await limited('failures=5/m');
+    await limited('failures=5/h');
     const known = service.as('viewer');
     expect((await known.get('/v1/workflows')).status).toBe(200);
     expect(await statusesOf(7, () => wrongKey().get('/v1/workflows'))).toEqual([401, 401, 401, 401, 401, 429, 429]);
     const refused = await wrongKey().get<ProblemAnswer>('/v1/workflows');
-    expect(refused.headers.get('ratelimit-policy')).toBe('"failures";q=5;w=60');
+    expect(refused.headers.get('ratelimit-policy')).toBe('"failures";q=5;w=3600');
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
     expect((await known.get('/v1/workflows')).status).toBe(200);
     // Its five seconds are over: it is looked up again, and still welcome.
@@ -72,14 +72,14 @@ describe('rate limits and the look-up of credentials', () => {
   });
 
   it('let no guess slip through when many come at once', async () => {
-    await limited('failures=5/m');
+    await limited('failures=5/h');
     const answers = await Promise.all(Array.from({ length: 60 }, () => wrongKey().get('/v1/workflows')));
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(5);
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(55);
   });
 
   it('forgive a client that repeats one refused key, and a good key that comes many times at once', async () => {
-    await limited('failures=5/m');
+    await limited('failures=5/h');
     const wrong = wrongKey();
     expect(new Set(await statusesOf(20, () => wrong.get('/v1/workflows')))).toEqual(new Set([401]));
     const answers = await Promise.all(Array.from({ length: 40 }, () => service.as('operator').get('/v1/workflows')));
@@ -87,11 +87,11 @@ describe('rate limits and the look-up of credentials', () => {
   });
 
   it('believe X-Forwarded-For only of a proxy that the settings name', async () => {
-    await limited('address=2/m');
+    await limited('address=2/h');
     const from = (ip: string) => service.as('viewer').get('/health/live', { 'x-forwarded-for': ip });
     expect(await statusesOf(4, (i) => from(`192.0.2.${i}`))).toEqual([200, 200, 429, 429]);
     await service.close();
-    await limited('address=2/m', { TRUST_PROXY: '127.0.0.1' });
+    await limited('address=2/h', { TRUST_PROXY: '127.0.0.1' });
     expect(await statusesOf(4, (i) => from(`192.0.2.${i}`))).toEqual([200, 200, 200, 200]);
     expect(await statusesOf(2, () => from('192.0.2.1'))).toEqual([200, 429]);
     // The client's own entries stand left of the proxy's.
@@ -119,7 +119,7 @@ describe('rate limits and the look-up of credentials', () => {
   });
 
   it('turn a caller away before the body is read', async () => {
-    await limited('failures=1/m');
+    await limited('failures=1/h');
     await wrongKey().get('/v1/workflows');
     const broken = (client: ApiClient) =>
       client.send<ProblemAnswer>('POST', '/v1/orders', { body: '{"broken":', headers: { 'idempotency-key': 'k' } });

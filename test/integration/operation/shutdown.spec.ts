@@ -8,6 +8,7 @@ import type { Order, ProblemAnswer } from '../../support/builders.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
 import { move, place } from '../../support/orders.js';
 import { type RealService, startRealService } from '../../support/real-service.js';
+import { eventually, untilGone, untilLocked } from '../../support/waiting.js';
 
 describe('a service that is told to end', () => {
   let database: TestDatabase;
@@ -39,29 +40,18 @@ describe('a service that is told to end', () => {
     await locker.query('SELECT FROM waybill.orders WHERE id = $1 FOR UPDATE', [order.id]);
     const answer = move(client, order.id, 'confirmed');
     answer.catch(() => undefined);
-    await untilWaiting();
+    await untilLocked(database.superuserUrl);
     return { answer, release: () => locker.query('ROLLBACK') };
-  }
-
-  async function untilWaiting(): Promise<void> {
-    for (;;) {
-      const { rows } = await locker.query(`SELECT FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'`);
-      if (rows.length > 0) return;
-      await sleep(20);
-    }
   }
 
   /** Background work is told first that the end comes, which may take a moment; the slow request is open all the while. */
   async function untilRefused(): Promise<void> {
-    const isTaken = (): Promise<boolean> =>
+    const isRefused = (): Promise<boolean> =>
       fetch(`${client.baseUrl}/health/live`).then(
-        () => true,
         () => false,
+        () => true,
       );
-    for (const until = Date.now() + 5_000; await isTaken(); await sleep(50)) {
-      if (Date.now() > until) throw new Error('the service still takes requests');
-    }
+    await eventually(isRefused);
   }
 
   it('exits 0 although something that it knows nothing of still runs', async () => {
@@ -74,7 +64,8 @@ describe('a service that is told to end', () => {
   it.each(['SIGTERM', 'SIGINT'] as const)(
     'answers on %s what it accepted, takes nothing new, and exits 0',
     async (signal) => {
-      await start();
+      // Ending with 0 means that it was over before the grace period.
+      await start({ SHUTDOWN_GRACE: '120' });
       const { answer, release } = await slowRequest();
       service.child.kill(signal);
       await service.entry(({ msg }) => msg.startsWith(signal));
@@ -83,9 +74,7 @@ describe('a service that is told to end', () => {
       const { status, body, headers } = await answer;
       expect({ status, state: (body as Order).status }).toEqual({ status: 201, state: 'confirmed' });
       expect(headers.get('connection')).toBe('close');
-      const answered = Date.now();
       expect(await service.ended).toBe(0);
-      expect(Date.now() - answered).toBeLessThan(5_000);
     },
   );
 
@@ -95,15 +84,15 @@ describe('a service that is told to end', () => {
     const address = `${client.baseUrl}/health/live`;
     await Promise.all([getWith(agent, address), getWith(agent, address)]);
     service.child.kill('SIGTERM');
-    expect(await Promise.race([service.ended, sleep(5_000, 'still there')])).toBe(0);
+    // The server itself closes an idle connection only after 72 seconds.
+    expect(await Promise.race([service.ended, sleep(60_000, 'still there', { ref: false })])).toBe(0);
     agent.destroy();
   });
 
   it('is not ready while it drains, and still serves who comes before the delay is over', async () => {
-    await start({ SHUTDOWN_DELAY: '2' });
+    await start({ SHUTDOWN_DELAY: '8' });
     service.child.kill('SIGTERM');
     await service.entry(({ msg }) => msg.startsWith('SIGTERM'));
-    await sleep(100);
     const ready = await client.get<ProblemAnswer>('/health/ready');
     expect(ready).toMatchObject({
       status: 503,
@@ -120,12 +109,10 @@ describe('a service that is told to end', () => {
     await start({ SHUTDOWN_GRACE: '1' });
     const { answer } = await slowRequest();
     service.child.kill('SIGTERM');
-    const told = Date.now();
     expect(await service.ended).toBe(1);
-    expect(Date.now() - told).toBeLessThan(4_000);
     await expect(answer).rejects.toThrow('fetch failed');
     await locker.query('ROLLBACK');
-    await sleep(200);
+    await untilGone(database.superuserUrl, 'waybill_app');
     const { rows } = await locker.query('SELECT status FROM waybill.orders');
     expect(rows).toEqual([{ status: 'pending' }]);
   });

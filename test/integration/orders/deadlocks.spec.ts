@@ -9,9 +9,19 @@ import { move, place, read } from '../../support/orders.js';
 @TransitionHook({ machine: 'order', to: 'confirmed' })
 class PartnerHook implements TransitionHookProvider {
   static runs = 0;
+  /** Each is settled once that order has been locked for the first time. */
+  static readonly locked = new Map<string, Promise<void>>();
+  private static readonly lock = new Map<string, () => void>();
+
+  static expect(id: string): void {
+    PartnerHook.locked.set(id, new Promise((resolve) => PartnerHook.lock.set(id, resolve)));
+  }
+
   async run(tx: TenantTransaction, { entityId }: TransitionChange): Promise<void> {
     PartnerHook.runs += 1;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    PartnerHook.lock.get(entityId)?.();
+    // Both hold their own order before either touches the other's.
+    await Promise.all(PartnerHook.locked.values());
     await tx.adHocRows(
       `UPDATE waybill.orders SET metadata = metadata || '{"touched":true}' WHERE tenant_id = $1 AND id =
          (SELECT (metadata ->> 'partner')::uuid FROM waybill.orders WHERE tenant_id = $1 AND id = $2) RETURNING id`,
@@ -41,6 +51,7 @@ describe('two transactions that wait for each other', () => {
       }),
     );
     const ids = pairs.flat();
+    for (const id of ids) PartnerHook.expect(id);
     const answers = await Promise.all(ids.map((id) => move(operator, id, 'confirmed')));
     expect(answers.map(({ status }) => status)).toEqual(ids.map(() => 201));
     expect(PartnerHook.runs).toBeGreaterThan(ids.length);

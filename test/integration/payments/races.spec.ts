@@ -14,6 +14,7 @@ import {
   taken,
   TOTAL,
 } from '../../support/payments.js';
+import { eventually } from '../../support/waiting.js';
 
 let service: TestApp;
 beforeAll(async () => {
@@ -94,7 +95,7 @@ describe('a capture that races the webhook of the same capture', () => {
     const key = { 'idempotency-key': randomUUID() };
     const capture = step(operator(), payment.id, 'captures', {}, key);
     // The provider's event can come as soon as the attempt is on record.
-    await until(async () => (await readPayment(operator(), payment.id)).status !== 'authorized');
+    await eventually(async () => (await readPayment(operator(), payment.id)).status !== 'authorized');
     const fact = { subject: 'payment', fact: 'captured', reference: payment.providerRef ?? '', amount: TOTAL } as const;
     const deliveries = Array.from({ length: 5 }, async () =>
       deliver(operator(), await simulatedEvent(service, payment.id, 'authorize', fact)),
@@ -107,10 +108,3 @@ describe('a capture that races the webhook of the same capture', () => {
     expect((await booked(payment.orderId, 'capture')).length).toBeLessThanOrEqual(1);
   });
 });
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 200; tries += 1) {
-    if (await condition()) return;
-  }
-  throw new Error('it did not come to pass');
-}

@@ -157,7 +157,7 @@ describe('when Stripe misbehaves', () => {
     stripe.misbehave('timeout-after');
     const started = Date.now();
     expect((await pay(order.id)).status).toBe(503);
-    expect(Date.now() - started).toBeLessThan(10_000);
+    expect(Date.now() - started).toBeLessThan(60_000);
     expect(await recover()).toBe(1);
   });
 });

