@@ -12,6 +12,7 @@ import { type Fault, FaultFound, type VerificationResult } from './fault.js';
 import { KeyChain } from './key-chain.js';
 import { LogVerifier, readUnverified } from './log-verifier.js';
 import { checkState } from './state-check.js';
+import { type LeafRow, StoredEvents, type UnsealedRow } from './stored-events.js';
 
 export interface DatabaseTrust {
   /** Keys that the verifier knows from elsewhere. */
@@ -52,38 +53,12 @@ export function verifyDatabase(
   );
 }
 
-/** Rows at one go: few enough to be gone before the garbage collector takes them for long-lived. */
-const FETCH = 100;
 /** Events that are checked at one go: a few milliseconds. */
 const YIELD = 50;
 
-interface LeafRow {
-  index: number;
-  stream: string;
-  version: number;
-  signature: Buffer;
-  leafHash: Buffer;
-  eventId: string | null;
-  type: string;
-  actor: string;
-  occurredUs: number;
-  body: string;
-  prevHash: Buffer;
-  eventHash: Buffer;
-  format: number;
-  beforeHash: Buffer | null;
-}
-
-interface UnsealedRow extends Omit<LeafRow, 'index' | 'signature' | 'leafHash'> {
-  eventId: string;
-  isQueued: boolean;
-}
-
-const EVENT = `e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs", e.body,
-  e.prev_hash AS "prevHash", e.event_hash AS "eventHash", e.format`;
-
 class DatabaseVerification {
   private readonly store: LogStore;
+  private readonly events: StoredEvents;
   private computedNodes: { level: number; index: number; hash: Buffer }[] = [];
 
   constructor(
@@ -93,6 +68,7 @@ class DatabaseVerification {
     private readonly onProgress: Progress,
   ) {
     this.store = new LogStore(client, tenantId);
+    this.events = new StoredEvents(client, tenantId);
   }
 
   async run(): Promise<VerificationResult> {
@@ -167,33 +143,16 @@ class DatabaseVerification {
 
   private async readLeaves(verifier: LogVerifier): Promise<void> {
     const total = await this.store.size();
-    const isWhole = verifier.size === 0;
-    await this.client.query({
-      text: `
-        DECLARE audit_leaves NO SCROLL CURSOR FOR
-        SELECT l.leaf_index AS index, l.stream, l.version, l.signature, l.leaf_hash AS "leafHash", ${EVENT},
-               ${isWhole ? 'NULL::bytea' : 'b.event_hash'} AS "beforeHash"
-        FROM audit.leaves l
-        LEFT JOIN audit.events e ON e.tenant_id = l.tenant_id AND e.stream = l.stream AND e.version = l.version
-        ${isWhole ? '' : 'LEFT JOIN audit.events b ON b.tenant_id = l.tenant_id AND b.stream = l.stream AND b.version = l.version - 1'}
-        WHERE l.tenant_id = ${this.tenantId} AND l.leaf_index >= ${verifier.size} ORDER BY l.leaf_index`,
-    });
-    for (;;) {
-      const { rows } = await this.client.query<LeafRow>({
-        name: 'audit_fetch',
-        text: `FETCH ${FETCH} FROM audit_leaves`,
-      });
-      if (rows.length === 0) break;
-      const checkpoints = await this.checkpointsBetween(rows[0]!.index + 1, rows.at(-1)!.index + 1);
-      for (const [at, row] of rows.entries()) {
-        await this.checkLeaf(verifier, row, checkpoints);
+    for await (const leaves of this.events.leaves(verifier.size)) {
+      const checkpoints = await this.events.checkpointsBetween(leaves[0]!.index + 1, leaves.at(-1)!.index + 1);
+      for (const [at, leaf] of leaves.entries()) {
+        await this.checkLeaf(verifier, leaf, checkpoints);
         // A service that verifies beside its requests must get to them.
         if (at % YIELD === 0) await setImmediate();
       }
       await this.compareNodes();
       this.onProgress(verifier.size, total);
     }
-    await this.client.query('CLOSE audit_leaves');
   }
 
   private async checkLeaf(verifier: LogVerifier, row: LeafRow, checkpoints: Map<number, string>): Promise<void> {
@@ -217,22 +176,9 @@ class DatabaseVerification {
   }
 
   private async missing({ index, stream, version }: LeafRow): Promise<Fault> {
-    const { rows } = await this.client.query('SELECT FROM audit.events WHERE tenant_id = $1 AND stream = $2 LIMIT 1', [
-      this.tenantId,
-      stream,
-    ]);
-    return rows.length === 0
-      ? { code: 'MISSING_STREAM', detail: 'all events of the stream are gone', index, stream, version }
-      : { code: 'GAP', detail: 'the event of this leaf is gone', index, stream, version };
-  }
-
-  private async checkpointsBetween(first: number, last: number): Promise<Map<number, string>> {
-    const { rows } = await this.client.query<{ size: number; note: string }>({
-      name: 'audit_checkpoints_between',
-      text: 'SELECT size, note FROM audit.checkpoints WHERE tenant_id = $1 AND size BETWEEN $2 AND $3',
-      values: [this.tenantId, first, last],
-    });
-    return new Map(rows.map(({ size, note }) => [size, note]));
+    return (await this.events.hasStream(stream))
+      ? { code: 'GAP', detail: 'the event of this leaf is gone', index, stream, version }
+      : { code: 'MISSING_STREAM', detail: 'all events of the stream are gone', index, stream, version };
   }
 
   /** The stored nodes make the proofs; they must be the ones that the leaves give. */
@@ -251,32 +197,23 @@ class DatabaseVerification {
 
   /** Events without a leaf: they must be queued, and not for long; hashes and chains hold for them as well. */
   private async readUnsealed(verifier: LogVerifier): Promise<number> {
-    await this.client.query(`
-      DECLARE audit_unsealed NO SCROLL CURSOR FOR
-      SELECT e.stream, e.version, ${EVENT}, b.event_hash AS "beforeHash", q.tenant_id IS NOT NULL AS "isQueued"
-      FROM audit.events e
-      LEFT JOIN audit.leaves l ON l.tenant_id = e.tenant_id AND l.stream = e.stream AND l.version = e.version
-      LEFT JOIN audit.queue q ON q.tenant_id = e.tenant_id AND q.stream = e.stream AND q.version = e.version
-      LEFT JOIN audit.events b ON b.tenant_id = e.tenant_id AND b.stream = e.stream AND b.version = e.version - 1
-      WHERE e.tenant_id = ${this.tenantId} AND l.tenant_id IS NULL ORDER BY e.stream, e.version`);
     const overdueBefore = (Date.now() - this.trust.overdueAfter) * 1000;
     let count = 0;
-    for (;;) {
-      const { rows } = await this.client.query<UnsealedRow>({
-        name: 'audit_fetch_unsealed',
-        text: `FETCH ${FETCH} FROM audit_unsealed`,
-      });
-      if (rows.length === 0) return count;
-      for (const row of rows) {
-        const before = row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined;
-        verifier.addUnsealed(this.hashed(row), row.eventHash, this.trust.since ? before : undefined);
-        const at = { stream: row.stream, version: row.version };
-        if (!row.isQueued)
-          throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued', ...at });
-        if (row.occurredUs < overdueBefore)
-          throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event waits too long to be sealed', ...at });
-        count += 1;
-      }
+    for await (const rows of this.events.unsealed()) {
+      for (const row of rows) this.checkUnsealed(verifier, row, overdueBefore);
+      count += rows.length;
     }
+    return count;
+  }
+
+  /** @param overdueBefore microseconds since 1970 */
+  private checkUnsealed(verifier: LogVerifier, row: UnsealedRow, overdueBefore: number): void {
+    const before = row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined;
+    verifier.addUnsealed(this.hashed(row), row.eventHash, this.trust.since ? before : undefined);
+    const at = { stream: row.stream, version: row.version };
+    if (!row.isQueued)
+      throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued', ...at });
+    if (row.occurredUs < overdueBefore)
+      throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event waits too long to be sealed', ...at });
   }
 }
