@@ -9,6 +9,7 @@ import {
   unknownParameter,
   invalidParameter,
 } from '../problems/index.js';
+import { isFaultless } from './compiled-checks.js';
 import { buildDto, type DtoClass, type StructuralFault } from './dto-builder.js';
 import { toJsonPointer } from '../common/index.js';
 
@@ -102,6 +103,7 @@ interface Fault {
 }
 
 async function findFaults(dto: object, structural: readonly StructuralFault[]): Promise<Fault[]> {
+  if (isFaultless(dto)) return [...structural];
   const errors = await validate(dto, { forbidUnknownValues: false, validationError: { target: false, value: false } });
   if (errors.length === 0) return [...structural];
   // A property of the wrong shape is undefined by now; that it is missing as well would only confuse.
