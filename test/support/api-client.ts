@@ -94,6 +94,8 @@ export class ApiClient {
 }
 
 const documents = new Map<string, Promise<DocumentCheck>>();
+/** By the document's text: services of one file mostly have the same, and its checks are dear to make. */
+const checks = new Map<string, DocumentCheck>();
 
 /** The document that the service itself serves: with its extensions, and never out of date. */
 function documentOf(baseUrl: string): Promise<DocumentCheck> {
@@ -104,12 +106,18 @@ function documentOf(baseUrl: string): Promise<DocumentCheck> {
 
 /** For a service whose rate limits would count the request for its document. */
 export function knowDocument(baseUrl: string, document: OpenAPIObject): void {
-  documents.set(baseUrl, Promise.resolve(new DocumentCheck(document)));
+  documents.set(baseUrl, Promise.resolve(checkOf(JSON.stringify(document))));
 }
 
 async function readDocument(baseUrl: string): Promise<DocumentCheck> {
   const response = await fetch(`${baseUrl}/openapi.json`);
-  return new DocumentCheck((await response.json()) as OpenAPIObject);
+  return checkOf(await response.text());
+}
+
+function checkOf(text: string): DocumentCheck {
+  const check = checks.get(text) ?? new DocumentCheck(JSON.parse(text) as OpenAPIObject);
+  checks.set(text, check);
+  return check;
 }
 
 /** What a raw body says, as far as it is JSON; tests send other things on purpose. */

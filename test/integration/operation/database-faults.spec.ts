@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -17,16 +17,19 @@ describe('a service whose database', () => {
   let proxy: TcpProxy;
   let service: RealService;
   let client: ApiClient;
+  /** Goes through all of it, as far as its settings are the usual ones: it has to recover each time. */
+  let usual: { service: RealService; client: ApiClient } | undefined;
   beforeAll(async () => {
     postgres = await startOwnPostgres();
-  });
-  afterAll(() => postgres.discard());
-  beforeEach(async () => {
     proxy = await startTcpProxy(postgres.port);
   });
-  afterEach(async () => {
-    await service.kill();
+  afterAll(async () => {
+    await usual?.service.kill();
     await proxy.close();
+    await postgres.discard();
+  });
+  afterEach(async () => {
+    if (service !== usual?.service) await service.kill();
   });
 
   async function start(env: Record<string, string> = {}): Promise<void> {
@@ -34,6 +37,15 @@ describe('a service whose database', () => {
       env: { DATABASE_URL: proxy.through(postgres.appUrl), DATABASE_POOL_SIZE: '4', ...TIMEOUTS, ...env },
     });
     client = new ApiClient(await service.baseUrl(), postgres.tenants[0]?.keys.operator);
+  }
+
+  async function useUsual(): Promise<void> {
+    if (!usual) {
+      await start();
+      usual = { service, client };
+    }
+    ({ service, client } = usual);
+    await expectRecovery();
   }
 
   /** A write and readiness both say that the service can't, and when to come again. */
@@ -89,7 +101,7 @@ describe('a service whose database', () => {
   });
 
   it('goes away for a while answers 503 and goes on when it is back', async () => {
-    await start();
+    await useUsual();
     await place(client);
     await proxy.unplug();
     await expectUnavailable();
@@ -118,14 +130,14 @@ describe('a service whose database', () => {
   });
 
   it('ends every connection goes on with new ones', async () => {
-    await start();
+    await useUsual();
     await Promise.all(Array.from({ length: 8 }, () => place(client)));
     await postgres.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'waybill_app'`);
     await expectRecovery();
   });
 
   it('has no connection left answers 503 and goes on when there is one', async () => {
-    await start();
+    await useUsual();
     await postgres.query('ALTER ROLE waybill_app CONNECTION LIMIT 0');
     await postgres.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'waybill_app'`);
     await untilGone(postgres.superuserUrl, 'waybill_app');
@@ -135,7 +147,7 @@ describe('a service whose database', () => {
   });
 
   it('is slow gets slow answers, and no errors', async () => {
-    await start();
+    await useUsual();
     proxy.slowDown(100);
     const began = Date.now();
     expect((await place(client)).status).toBe('pending');
@@ -145,7 +157,7 @@ describe('a service whose database', () => {
   });
 
   it('no longer answers on open connections is given up after the statement’s time', async () => {
-    await start();
+    await useUsual();
     await place(client);
     proxy.freeze();
     const began = Date.now();
@@ -176,7 +188,7 @@ describe('a service whose database', () => {
   });
 
   it('makes a statement wait for a lock too long gets a 503, and nothing of it stays', async () => {
-    await start();
+    await useUsual();
     const order = await place(client);
     const locker = new Client({ connectionString: postgres.superuserUrl });
     await locker.connect();
