@@ -83,10 +83,11 @@ function statements(mixed: boolean, queued: boolean): string[] {
     `INSERT INTO waybill.order_lines (tenant_id, order_id, line_no, sku, name, quantity, unit_price, discount, tax_rate_ppm, tax, total)
      SELECT 1, g.id, l.no, l.sku, l.name, l.quantity, l.price, l.discount, l.rate, l.tax, l.total
      FROM ${ORDERS} CROSS JOIN ${LINES} WHERE $3::uuid IS NOT NULL`,
-    `INSERT INTO waybill.order_contacts (tenant_id, order_id, field, version, salt, value)
-     SELECT 1, g.id, c.field, 1, sha256(convert_to(g.id || c.field, 'UTF8')), c.value
+    `INSERT INTO waybill.order_contacts (tenant_id, order_id, field, version, salt, value, digest)
+     SELECT 1, g.id, c.field, 1, s.salt, c.value, audit.pii_digest(s.salt, c.field, c.value)
      FROM ${ORDERS} CROSS JOIN (VALUES ('customer', '{"name":"Ada Example","email":"ada@example.test"}'),
        ('shippingAddress', '{"line1":"1 Main St","city":"Berlin","postalCode":"10115","country":"DE"}')) AS c(field, value)
+     CROSS JOIN LATERAL (SELECT sha256(convert_to(g.id || c.field, 'UTF8')) AS salt) s
      WHERE $3::uuid IS NOT NULL`,
     `INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, to_status, changed_by, changed_at, request_id)
      SELECT 1, g.id, 1, 'pending', $3, ${PLACED}, 'generated' FROM ${ORDERS}`,
@@ -120,6 +121,6 @@ function events(type: string, version: number, previous: string, changes: string
     FROM (SELECT 'order/' || g.id AS stream, gen_random_uuid() AS event_id, ${previous} AS previous,
                  (extract(epoch FROM o.updated_at) * 1000000)::bigint AS occurred_us,
                  jsonb_build_object('table', 'orders', 'reason', NULL, 'changes', ${changes}, 'requestId', 'generated',
-                                    'snapshot', waybill.order_snapshot(1, g.id))::text AS body
+                                    'snapshot', waybill.order_snapshot(o)::json)::text AS body
           FROM ${ORDERS} JOIN waybill.orders o ON o.tenant_id = 1 AND o.id = g.id WHERE o.version = ${version} OFFSET 0) e`;
 }

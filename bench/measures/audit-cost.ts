@@ -25,7 +25,7 @@ CREATE TRIGGER events_90_global AFTER INSERT ON audit.events FOR EACH ROW EXECUT
 
 const VARIANTS = [
   { name: 'with the event trigger', change: 'SELECT' },
-  { name: 'without', change: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_event_insert' },
+  { name: 'without', change: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_record_insert' },
   { name: 'with one chain for all', change: GLOBAL_CHAIN },
 ];
 

@@ -11,13 +11,12 @@ ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 CREATE TABLE audit.checkpoints (
   tenant_id bigint NOT NULL,
   size bigint NOT NULL,
-  root bytea NOT NULL,
+  root waybill.bytes32 NOT NULL,
   note text NOT NULL,
   created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE audit.checkpoints ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE audit.checkpoints ADD CONSTRAINT checkpoints_pkey PRIMARY KEY (tenant_id, size);
-ALTER TABLE audit.checkpoints ADD CONSTRAINT checkpoints_root_length CHECK ((octet_length(root) = 32));
 CREATE POLICY checkpoints_seal ON audit.checkpoints FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
 CREATE POLICY checkpoints_tenant ON audit.checkpoints FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER checkpoints_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.checkpoints FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
@@ -56,12 +55,11 @@ COMMENT ON COLUMN audit.events.occurred_us IS 'Microseconds since 1970-01-01T00:
 CREATE TABLE audit.keys (
   tenant_id bigint NOT NULL,
   valid_from bigint NOT NULL,
-  public_key bytea NOT NULL,
+  public_key waybill.bytes32 NOT NULL,
   created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE audit.keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE audit.keys ADD CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from);
-ALTER TABLE audit.keys ADD CONSTRAINT keys_public_key_length CHECK ((octet_length(public_key) = 32));
 CREATE POLICY keys_seal ON audit.keys FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
 CREATE POLICY keys_tenant ON audit.keys FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER keys_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.keys FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
@@ -78,11 +76,10 @@ CREATE TABLE audit.leaves (
   stream text COLLATE "C" NOT NULL,
   version bigint NOT NULL,
   signature bytea NOT NULL,
-  leaf_hash bytea NOT NULL
+  leaf_hash waybill.bytes32 NOT NULL
 );
 ALTER TABLE audit.leaves ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE audit.leaves ADD CONSTRAINT leaves_event_key UNIQUE (tenant_id, stream, version);
-ALTER TABLE audit.leaves ADD CONSTRAINT leaves_hash_length CHECK ((octet_length(leaf_hash) = 32));
 ALTER TABLE audit.leaves ADD CONSTRAINT leaves_index_range CHECK (((leaf_index >= 0) AND (leaf_index <= '9007199254740991'::bigint)));
 ALTER TABLE audit.leaves ADD CONSTRAINT leaves_pkey PRIMARY KEY (tenant_id, leaf_index);
 ALTER TABLE audit.leaves ADD CONSTRAINT leaves_signature_length CHECK ((octet_length(signature) = 64));
@@ -118,10 +115,9 @@ CREATE TABLE audit.nodes (
   tenant_id bigint NOT NULL,
   level smallint NOT NULL,
   node_index bigint NOT NULL,
-  hash bytea NOT NULL
+  hash waybill.bytes32 NOT NULL
 );
 ALTER TABLE audit.nodes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE audit.nodes ADD CONSTRAINT nodes_hash_length CHECK ((octet_length(hash) = 32));
 ALTER TABLE audit.nodes ADD CONSTRAINT nodes_level_check CHECK (((level > 0) AND (((level)::integer % 8) = 0)));
 ALTER TABLE audit.nodes ADD CONSTRAINT nodes_pkey PRIMARY KEY (tenant_id, level, node_index);
 CREATE POLICY nodes_seal ON audit.nodes FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
@@ -145,8 +141,8 @@ ALTER TABLE audit.queue ADD CONSTRAINT queue_pkey PRIMARY KEY (tenant_id, stream
 CREATE POLICY queue_append ON audit.queue FOR INSERT TO waybill_audit WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE POLICY queue_seal ON audit.queue FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
 CREATE POLICY queue_tenant ON audit.queue FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
-CREATE TRIGGER queue_00_no_update BEFORE UPDATE OR TRUNCATE ON audit.queue FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-ALTER TABLE audit.queue ENABLE ALWAYS TRIGGER queue_00_no_update;
+CREATE TRIGGER queue_00_append_only BEFORE UPDATE OR TRUNCATE ON audit.queue FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
+ALTER TABLE audit.queue ENABLE ALWAYS TRIGGER queue_00_append_only;
 GRANT SELECT ON audit.queue TO waybill_app;
 GRANT SELECT ON audit.queue TO waybill_owner;
 GRANT DELETE ON audit.queue TO waybill_sealer;
@@ -176,10 +172,6 @@ GRANT SELECT ON audit.verifications TO waybill_app;
 GRANT SELECT ON audit.verifications TO waybill_owner;
 GRANT INSERT ON audit.verifications TO waybill_sealer;
 GRANT SELECT ON audit.verifications TO waybill_sealer;
-
-GRANT SELECT (id) ON waybill.users TO waybill_audit;
-GRANT SELECT (subject) ON waybill.users TO waybill_audit;
-GRANT SELECT (tenant_id) ON waybill.users TO waybill_audit;
 
 CREATE VIEW audit.field_changes WITH (security_invoker=true) AS
  SELECT e.tenant_id,
@@ -221,20 +213,72 @@ END
 $function$;
 COMMENT ON FUNCTION audit.append(bigint,uuid,text,bigint,bigint,text,uuid,text,bytea) IS 'Appends one event and queues it for sealing. Nobody but waybill_audit''s own functions may execute it.';
 
-CREATE OR REPLACE FUNCTION audit.changes(p_old jsonb, p_new jsonb)
- RETURNS jsonb
+CREATE OR REPLACE FUNCTION audit.changes(p_old json, p_new json)
+ RETURNS json
  LANGUAGE plpgsql
  IMMUTABLE PARALLEL SAFE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+DECLARE
+  v_aligned boolean;
+  v_changes json;
 BEGIN
-  RETURN (
-    SELECT coalesce(jsonb_object_agg(key, jsonb_build_object('old', o.value, 'new', n.value)), '{}'::jsonb)
-    FROM jsonb_each(p_old) o FULL JOIN jsonb_each(p_new) n USING (key)
-    WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt'));
+  -- Two snapshots of one version of their function have the same members in the same order.
+  SELECT bool_and(z.old_key = z.new_key),
+         json_object_agg(z.new_key, json_build_object('old', z.old_value, 'new', z.new_value))
+           FILTER (WHERE z.old_value::text <> z.new_value::text AND z.old_value::jsonb <> z.new_value::jsonb
+                     AND z.new_key NOT IN ('version', 'updatedAt'))
+  INTO v_aligned, v_changes
+  FROM ROWS FROM (json_each(p_old), json_each(p_new)) AS z(old_key, old_value, new_key, new_value);
+  IF v_aligned IS NOT TRUE THEN
+    SELECT json_object_agg(key, json_build_object('old', o.value, 'new', n.value)) INTO v_changes
+    FROM json_each(p_old) o FULL JOIN json_each(p_new) n USING (key)
+    WHERE o.value::jsonb IS DISTINCT FROM n.value::jsonb AND key NOT IN ('version', 'updatedAt');
+  END IF;
+  RETURN coalesce(v_changes, '{}');
 END
 $function$;
-COMMENT ON FUNCTION audit.changes(jsonb,jsonb) IS 'Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.';
+COMMENT ON FUNCTION audit.changes(json,json) IS 'Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.';
+
+CREATE OR REPLACE FUNCTION audit.create_recorder(p_machine text, p_table regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  EXECUTE format($create$
+CREATE FUNCTION audit.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $record$
+DECLARE
+  v_type text := 'updated';
+  v_reason text;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    v_type := 'created';
+    INSERT INTO waybill.%3$I (tenant_id, %4$I, seq, to_status, changed_by, changed_at, request_id)
+    VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+            nullif(current_setting('waybill.request_id', true), ''));
+  ELSIF NEW.version = OLD.version THEN
+    RETURN NULL;
+  ELSIF NEW.status <> OLD.status THEN
+    v_type := NEW.status;
+    SELECT h.reason INTO STRICT v_reason FROM waybill.%3$I h
+    WHERE h.tenant_id = NEW.tenant_id AND h.%4$I = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  END IF;
+  PERFORM audit.record(%6$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       coalesce(TG_ARGV[0], %7$L || v_type), v_reason, waybill.%5$I(NEW));
+  RETURN NULL;
+END
+$record$ $create$,
+    'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
+    (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.');
+  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_machine,
+                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.');
+  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_machine);
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.create_recorder(text,regclass) TO waybill_owner;
+COMMENT ON FUNCTION audit.create_recorder(text,regclass) IS 'Makes the trigger function audit.record_<machine>. For waybill.attach_machine, as waybill_audit.';
 
 CREATE OR REPLACE FUNCTION audit.event_hash(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea, p_format smallint)
  RETURNS bytea
@@ -268,6 +312,40 @@ GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_app;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_owner;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_sealer;
 
+CREATE OR REPLACE FUNCTION audit.make_append_only(p_table regclass, p_refused text DEFAULT 'UPDATE OR DELETE OR TRUNCATE'::text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_name text := (SELECT c.relname FROM pg_class c WHERE c.oid = p_table);
+BEGIN
+  EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', p_table);
+  EXECUTE format('CREATE POLICY %I ON %s FOR SELECT
+                    USING (tenant_id = nullif(current_setting(''waybill.tenant_id'', true), '''')::bigint)',
+                 v_name || '_tenant', p_table);
+  EXECUTE format('CREATE TRIGGER %I BEFORE %s ON %s FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change()',
+                 v_name || '_00_append_only', p_refused, p_table);
+  EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', p_table, v_name || '_00_append_only');
+  EXECUTE format('GRANT SELECT ON %s TO waybill_owner, waybill_app, waybill_sealer', p_table);
+END
+$function$;
+COMMENT ON FUNCTION audit.make_append_only(regclass,text) IS 'Makes a table of schema audit one that tenants read their own rows of and nobody changes, even under session_replication_role = replica. For migrations.';
+
+CREATE OR REPLACE FUNCTION audit.make_sealers(p_table regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_name text := (SELECT c.relname FROM pg_class c WHERE c.oid = p_table);
+BEGIN
+  EXECUTE format('CREATE POLICY %I ON %s TO waybill_sealer USING (true) WITH CHECK (true)', v_name || '_seal', p_table);
+  EXECUTE format('GRANT INSERT ON %s TO waybill_sealer', p_table);
+END
+$function$;
+COMMENT ON FUNCTION audit.make_sealers(regclass) IS 'Lets the sealer read a table for all tenants and add to it. For migrations.';
+
 CREATE OR REPLACE FUNCTION audit.pii_digest(p_salt bytea, p_field text, p_value text)
  RETURNS text
  LANGUAGE plpgsql
@@ -282,58 +360,33 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.pii_digest(bytea,text,text) TO waybill_owner;
 
-CREATE OR REPLACE FUNCTION audit.record_change()
- RETURNS trigger
+CREATE OR REPLACE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamp with time zone, p_type text, p_reason text, p_snapshot text)
+ RETURNS void
  LANGUAGE plpgsql
- SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
- SET "TimeZone" TO 'UTC'
 AS $function$
 DECLARE
-  v_stream text := TG_ARGV[0] || '/' || NEW.id;
-  v_type text := TG_ARGV[0] || '.created';
-  v_event_id uuid := gen_random_uuid();
-  v_occurred_us bigint := extract(epoch FROM NEW.updated_at) * 1000000;
-  v_actor uuid := current_setting('waybill.actor')::uuid;
-  v_snapshot jsonb;
-  v_changes jsonb;
-  v_reason text;
   v_prev_hash bytea;
   v_prev_body text;
-  v_body text;
+  v_changes text;
 BEGIN
-  IF TG_ARGV[1] = 'waybill.order_snapshot' THEN
-    v_snapshot := waybill.order_snapshot(NEW.tenant_id, NEW.id);
-  ELSE
-    EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
-  END IF;
-  IF TG_OP = 'INSERT' THEN
-    v_prev_hash := audit.genesis_hash(NEW.tenant_id, v_stream);
+  IF p_version = 1 THEN
+    v_prev_hash := audit.genesis_hash(p_tenant, p_stream);
   ELSE
     SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
-    WHERE e.tenant_id = NEW.tenant_id AND e.stream = v_stream AND e.version = NEW.version - 1;
-    v_changes := audit.changes(v_prev_body::jsonb -> 'snapshot', v_snapshot);
-    v_type := coalesce(TG_ARGV[4], TG_ARGV[0] || '.updated');
-    IF NEW.status <> OLD.status THEN
-      v_type := TG_ARGV[0] || '.' || NEW.status;
-      IF TG_ARGV[2] = 'waybill.order_status_history' THEN
-        SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
-        WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
-      ELSE
-        EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
-                     TG_ARGV[2], TG_ARGV[3])
-      INTO STRICT v_reason USING NEW.tenant_id, NEW.id;
-      END IF;
-    END IF;
+    WHERE e.tenant_id = p_tenant AND e.stream = p_stream AND e.version = p_version - 1;
+    v_changes := audit.changes(v_prev_body::json -> 'snapshot', p_snapshot::json);
   END IF;
-  v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,
-                               'requestId', nullif(current_setting('waybill.request_id', true), ''))::text;
-  PERFORM audit.append(NEW.tenant_id, v_event_id, v_stream, NEW.version, v_occurred_us, v_type, v_actor, v_body, v_prev_hash);
-  RETURN NULL;
+  PERFORM audit.append(
+    p_tenant, gen_random_uuid(), p_stream, p_version, (extract(epoch FROM p_at) * 1000000)::bigint, p_type,
+    current_setting('waybill.actor')::uuid,
+    concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"changes":', coalesce(v_changes, 'null'),
+           ',"snapshot":', p_snapshot, ',"requestId":',
+           coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'), '}'),
+    v_prev_hash);
 END
 $function$;
-GRANT EXECUTE ON FUNCTION audit.record_change() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_change() IS 'AFTER INSERT OR UPDATE … FOR EACH ROW, arguments: stream prefix, snapshot function(tenant, id), history table, its column for this entity, and, where it isn''t <prefix>.updated, the type of a change that leaves the status. Appends one event.';
+COMMENT ON FUNCTION audit.record(text,text,bigint,bigint,timestamp with time zone,text,text,text) IS 'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. Nobody but waybill_audit''s own functions may execute it.';
 
 CREATE OR REPLACE FUNCTION audit.record_log_event(p_tenant bigint, p_type text, p_snapshot jsonb)
  RETURNS bigint
@@ -345,7 +398,7 @@ AS $function$
 DECLARE
   v_stream text := 'log/' || p_tenant;
   v_last audit.events;
-  v_actor uuid;
+  v_actor uuid := waybill.system_user(p_tenant);
   v_occurred_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
 BEGIN
   IF p_type NOT IN ('log.key-rotated', 'log.resumed') THEN
@@ -357,7 +410,6 @@ BEGIN
     RAISE EXCEPTION 'Tenant % has no log in this context', p_tenant
       USING ERRCODE = 'WB001', HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, NULL, …);';
   END IF;
-  SELECT u.id INTO STRICT v_actor FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
   SELECT e.* INTO v_last FROM audit.events e
   WHERE e.tenant_id = p_tenant AND e.stream = v_stream ORDER BY e.version DESC LIMIT 1;
   PERFORM audit.append(p_tenant, gen_random_uuid(), v_stream, coalesce(v_last.version, 0) + 1,
@@ -396,11 +448,11 @@ DECLARE
 BEGIN
   SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
   FOR v_entity IN EXECUTE format($q$
-    SELECT t.id, %s(t.tenant_id, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
-    FROM (SELECT tenant_id, id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t
+    SELECT t.id, waybill.%I(t.entity)::jsonb AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
+    FROM (SELECT x.id, x AS entity FROM %s x WHERE x.tenant_id = $1 AND x.id > $2 ORDER BY x.id LIMIT $3) t
     LEFT JOIN LATERAL (SELECT version, body FROM audit.events
                        WHERE tenant_id = $1 AND stream = $4 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
-    ORDER BY t.id $q$, v_source.snapshot_function, v_source.entity_table)
+    ORDER BY t.id $q$, v_source.prefix || '_snapshot', v_source.entity_table)
     USING p_tenant, p_after, p_limit, p_prefix
   LOOP
     last_id := v_entity.id;
@@ -445,15 +497,14 @@ GRANT EXECUTE ON FUNCTION audit.state_faults(bigint,text,uuid,integer) TO waybil
 COMMENT ON FUNCTION audit.state_faults(bigint,text,uuid,integer) IS 'Compares the next entities of one table with the last events of their streams, through the same snapshot function, on the members that the event has. One row: the last entity that was looked at, and the first fault. In the tenant''s context.';
 
 CREATE OR REPLACE FUNCTION audit.state_sources()
- RETURNS TABLE(prefix text, entity_table regclass, snapshot_function text)
+ RETURNS TABLE(prefix text, entity_table regclass)
  LANGUAGE sql
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  SELECT DISTINCT a.args[1], t.tgrelid::regclass, a.args[2]
-  FROM pg_trigger t
-  CROSS JOIN LATERAL (SELECT string_to_array(encode(t.tgargs, 'escape'), '\000') AS args) a
-  WHERE t.tgfoid = 'audit.record_change()'::regprocedure
+  SELECT DISTINCT substr(p.proname, length('record_') + 1), t.tgrelid::regclass
+  FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+  WHERE p.pronamespace = 'audit'::regnamespace AND starts_with(p.proname, 'record_')
 $function$;
 GRANT EXECUTE ON FUNCTION audit.state_sources() TO waybill_sealer;
-COMMENT ON FUNCTION audit.state_sources() IS 'Which tables have streams: prefix, table, snapshot function, as the arguments of their triggers on audit.record_change say.';
+COMMENT ON FUNCTION audit.state_sources() IS 'Which tables have streams: the prefix of their streams and the table, as the triggers that audit.make_recorder made say.';

@@ -1,11 +1,17 @@
 -- What the area idempotency makes, as PostgreSQL 18 describes it: for reading and reviewing; nothing runs this file.
 -- npm run migration:release writes it.
 
+CREATE DOMAIN waybill.idempotency_key AS text COLLATE "C";
+ALTER DOMAIN waybill.idempotency_key ADD CONSTRAINT idempotency_key_format CHECK (((length(VALUE) <= 255) AND (VALUE ~ '^[\x21-\x2b\x2d-\x7e]+$'::text)));
+
+CREATE DOMAIN waybill.key_status AS text COLLATE "C";
+ALTER DOMAIN waybill.key_status ADD CONSTRAINT key_status_check CHECK ((VALUE = ANY (ARRAY['processing'::text, 'completed'::text, 'failed'::text])));
+
 CREATE TABLE waybill.idempotency_keys (
   tenant_id bigint NOT NULL,
-  idempotency_key text COLLATE "C" NOT NULL,
-  request_hash bytea NOT NULL,
-  status text COLLATE "C" NOT NULL,
+  idempotency_key waybill.idempotency_key NOT NULL,
+  request_hash waybill.bytes32 NOT NULL,
+  status waybill.key_status NOT NULL,
   lease_token uuid,
   lease_until timestamp with time zone,
   attempt integer DEFAULT 1 NOT NULL,
@@ -13,34 +19,19 @@ CREATE TABLE waybill.idempotency_keys (
   provider_ref text,
   resource text COLLATE "C",
   response_status smallint,
-  response_headers jsonb,
+  response_headers waybill."json_object",
   response_body bytea,
   created_at timestamp with time zone NOT NULL,
   expires_at timestamp with time zone
 );
 ALTER TABLE waybill.idempotency_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_answer_final CHECK (
-CASE
-    WHEN (status = 'processing'::text) THEN (num_nonnulls(response_status, response_headers, response_body, expires_at) = 0)
-    ELSE (num_nulls(response_status, response_headers, expires_at) = 0)
-END);
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_answer_kind CHECK ((((status <> 'completed'::text) OR ((response_status >= 200) AND (response_status <= 299))) AND ((status <> 'failed'::text) OR ((response_status >= 400) AND (response_status <= 499)))));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_attempt_positive CHECK ((attempt >= 1));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_call_leased CHECK (((call_started_at IS NULL) OR (lease_token IS NOT NULL) OR (status <> 'processing'::text)));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_hash_length CHECK ((octet_length(request_hash) = 32));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_headers_object CHECK ((jsonb_typeof(response_headers) = 'object'::text));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_key_format CHECK ((idempotency_key ~ '^[\x21-\x2b\x2d-\x7e]{1,255}$'::text));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_lease_processing CHECK (((lease_token IS NULL) OR (status = 'processing'::text)));
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_lease_whole CHECK (((lease_token IS NULL) = (lease_until IS NULL)));
 ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant_id, idempotency_key);
-ALTER TABLE waybill.idempotency_keys ADD CONSTRAINT idempotency_keys_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'completed'::text, 'failed'::text])));
-CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys USING btree (tenant_id, expires_at) WHERE (status <> 'processing'::text);
+CREATE INDEX idempotency_keys_expires_idx ON waybill.idempotency_keys USING btree (tenant_id, expires_at) WHERE ((status)::text <> 'processing'::text);
 CREATE INDEX idempotency_keys_leases_idx ON waybill.idempotency_keys USING btree (tenant_id, lease_until) WHERE (lease_token IS NOT NULL);
 CREATE POLICY idempotency_keys_tenant ON waybill.idempotency_keys FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER idempotency_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER idempotency_keys_00_no_truncate BEFORE TRUNCATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice');
-CREATE TRIGGER idempotency_keys_10_expired BEFORE DELETE ON waybill.idempotency_keys FOR EACH ROW WHEN (((old.status = 'processing'::text) OR (old.expires_at > clock_timestamp()))) EXECUTE FUNCTION waybill.refuse_change('only finished keys that have expired are swept');
-CREATE TRIGGER idempotency_keys_10_identity BEFORE UPDATE ON waybill.idempotency_keys FOR EACH ROW WHEN (((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.idempotency_key IS DISTINCT FROM old.idempotency_key))) EXECUTE FUNCTION waybill.refuse_change('a key stays with its tenant');
+CREATE TRIGGER idempotency_keys_00_refused BEFORE TRUNCATE ON waybill.idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice');
+CREATE TRIGGER idempotency_keys_20_guard BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_keys FOR EACH ROW EXECUTE FUNCTION waybill.guard_idempotency_key();
 GRANT SELECT ON waybill.idempotency_keys TO waybill_app;
 COMMENT ON COLUMN waybill.idempotency_keys.lease_until IS 'While a worker is away on a call to another system the key is its own until then; afterwards another may take it over.';
 COMMENT ON COLUMN waybill.idempotency_keys.resource IS 'What the answer shows, such as order/<id>: erasing a person blanks the answers that show their orders.';
@@ -57,7 +48,7 @@ ALTER TABLE waybill.idempotency_policies ADD CONSTRAINT idempotency_policies_ten
 ALTER TABLE waybill.idempotency_policies ADD CONSTRAINT idempotency_policies_ttl_positive CHECK ((ttl > '00:00:00'::interval));
 CREATE POLICY idempotency_policies_tenant ON waybill.idempotency_policies FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER idempotency_policies_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER idempotency_policies_00_no_truncate BEFORE TRUNCATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice');
+CREATE TRIGGER idempotency_policies_00_refused BEFORE TRUNCATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice');
 GRANT SELECT ON waybill.idempotency_policies TO waybill_app;
 COMMENT ON TABLE waybill.idempotency_policies IS 'How long a tenant''s keys are remembered, counted from the answer; null is for ever. A tenant without a row has the service''s IDEMPOTENCY_TTL.';
 
@@ -97,14 +88,9 @@ BEGIN
         outcome := waybill.refuse_writes('in_flight');
         RETURN;
       END IF;
-      UPDATE waybill.idempotency_keys k
-      SET request_hash = p_hash, status = 'processing', lease_token = p_lease_token, lease_until = v_now + p_lease,
-          attempt = 1, call_started_at = NULL, provider_ref = NULL, resource = NULL, response_status = NULL,
-          response_headers = NULL, response_body = NULL, created_at = v_now, expires_at = NULL
+      DELETE FROM waybill.idempotency_keys k
       WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.expires_at <= v_now;
-      CONTINUE WHEN NOT FOUND; -- the sweeper was faster
-      outcome := 'claimed';
-      RETURN;
+      CONTINUE;
     END IF;
 
     IF v_key.request_hash <> p_hash THEN
@@ -148,24 +134,19 @@ CREATE OR REPLACE FUNCTION waybill.complete_key(p_tenant bigint, p_key text, p_h
 AS $function$
 DECLARE
   v_status text := CASE WHEN p_status < 300 THEN 'completed' ELSE 'failed' END;
-  v_ttl interval;
+  v_now timestamptz := clock_timestamp();
   v_expires_at timestamptz;
 BEGIN
-  SELECT p.ttl INTO v_ttl FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
   IF NOT FOUND THEN
-    v_ttl := p_default_ttl;
+    v_expires_at := coalesce(v_now + p_default_ttl, 'infinity');
   END IF;
-  v_expires_at := coalesce(clock_timestamp() + v_ttl, 'infinity');
   IF p_lease_token IS NULL THEN
     -- Nothing, where the transaction that claimed the key was another one.
-    INSERT INTO waybill.idempotency_keys AS k (tenant_id, idempotency_key, request_hash, status, response_status,
-                                               response_headers, response_body, resource, created_at, expires_at)
+    INSERT INTO waybill.idempotency_keys (tenant_id, idempotency_key, request_hash, status, response_status,
+                                          response_headers, response_body, resource, created_at, expires_at)
     SELECT p_tenant, p_key, p_hash, v_status, p_status, p_headers, p_body, p_resource, now(), v_expires_at
-    WHERE current_setting('waybill.locked_key', true) = p_key
-    ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
-    SET status = EXCLUDED.status, response_status = EXCLUDED.response_status, response_headers = EXCLUDED.response_headers,
-        response_body = EXCLUDED.response_body, resource = EXCLUDED.resource, expires_at = EXCLUDED.expires_at
-    WHERE k.status = 'processing' AND k.lease_token IS NULL AND k.request_hash = EXCLUDED.request_hash;
+    WHERE current_setting('waybill.locked_key', true) = p_key;
   ELSE
     UPDATE waybill.idempotency_keys k
     SET status = v_status, lease_token = NULL, lease_until = NULL, response_status = p_status,
@@ -200,6 +181,37 @@ $function$;
 GRANT EXECUTE ON FUNCTION waybill.erase_answers(bigint,text[]) TO waybill_app;
 COMMENT ON FUNCTION waybill.erase_answers(bigint,text[]) IS 'Blanks every stored answer that shows one of these resources (order/<id>). Belongs into the transaction that erases the person; one pass over the tenant''s keys, however many resources.';
 
+CREATE OR REPLACE FUNCTION waybill.guard_idempotency_key()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    IF OLD.status = 'processing' OR OLD.expires_at > clock_timestamp() THEN
+      RAISE EXCEPTION 'DELETE on waybill.idempotency_keys is refused: only finished keys that have expired are swept'
+        USING ERRCODE = 'WB002';
+    END IF;
+    RETURN OLD;
+  END IF;
+  IF TG_OP = 'UPDATE' THEN
+    IF (NEW.tenant_id, NEW.idempotency_key) IS DISTINCT FROM (OLD.tenant_id, OLD.idempotency_key) THEN
+      RAISE EXCEPTION 'UPDATE on waybill.idempotency_keys is refused: a key stays with its tenant' USING ERRCODE = 'WB002';
+    END IF;
+  END IF;
+  -- The rules as a new answered key keeps them, which is nearly every row; any other is asked rule by rule.
+  IF TG_OP = 'INSERT' AND NEW.lease_token IS NULL AND NEW.lease_until IS NULL AND NEW.response_headers IS NOT NULL
+     AND NEW.expires_at IS NOT NULL AND NEW.attempt = 1
+     AND ((NEW.status = 'completed' AND NEW.response_status / 100 = 2) OR (NEW.status = 'failed' AND NEW.response_status / 100 = 4)) THEN
+    RETURN NEW;
+  END IF;
+  PERFORM waybill.refuse_idempotency_key(NEW);
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.guard_idempotency_key() IS 'BEFORE INSERT OR UPDATE OR DELETE … FOR EACH ROW of keys: rules of several columns; a key stays with its tenant, and goes only when it has expired.';
+
 CREATE OR REPLACE FUNCTION waybill.put_back_key(p_tenant bigint, p_key text, p_lease_token uuid, p_wait interval)
  RETURNS void
  LANGUAGE sql
@@ -212,7 +224,33 @@ $function$;
 GRANT EXECUTE ON FUNCTION waybill.put_back_key(bigint,text,uuid,interval) TO waybill_app;
 COMMENT ON FUNCTION waybill.put_back_key(bigint,text,uuid,interval) IS 'Ends a lease early, for a call whose result is not known yet: after the wait a retry or the recoverer takes over.';
 
-COMMENT ON FUNCTION waybill.require_key() IS 'Refuses where waybill.claim_key has refused the key of this transaction.';
+CREATE OR REPLACE FUNCTION waybill.refuse_idempotency_key(k waybill.idempotency_keys)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF (k.lease_token IS NULL) <> (k.lease_until IS NULL) THEN
+    PERFORM waybill.refuse_row('idempotency_keys_lease_whole', 'a lease has a token and an end, or there is none', k::text);
+  ELSIF k.attempt < 1 THEN
+    PERFORM waybill.refuse_row('idempotency_keys_attempt_positive', 'attempts count from 1', k::text);
+  ELSIF k.status = 'processing' THEN
+    IF num_nonnulls(k.response_status, k.response_headers, k.response_body, k.expires_at) > 0 THEN
+      PERFORM waybill.refuse_row('idempotency_keys_answer_final', 'a key that is in use has no answer yet', k::text);
+    ELSIF k.call_started_at IS NOT NULL AND k.lease_token IS NULL THEN
+      PERFORM waybill.refuse_row('idempotency_keys_call_leased', 'whoever makes a call has a lease', k::text);
+    END IF;
+  ELSIF k.lease_token IS NOT NULL THEN
+    PERFORM waybill.refuse_row('idempotency_keys_lease_processing', 'an answered key has no lease', k::text);
+  ELSIF num_nulls(k.response_status, k.response_headers, k.expires_at) > 0 THEN
+    PERFORM waybill.refuse_row('idempotency_keys_answer_final', 'an answered key has status, headers and an end', k::text);
+  ELSIF (k.status = 'completed') <> (k.response_status / 100 = 2) OR (k.status = 'failed') <> (k.response_status / 100 = 4) THEN
+    PERFORM waybill.refuse_row('idempotency_keys_answer_kind', 'completed is answered by 2xx, failed by 4xx', k::text);
+  END IF;
+END
+$function$;
+COMMENT ON FUNCTION waybill.refuse_idempotency_key(waybill.idempotency_keys) IS 'Refuses a key by the first rule of several columns that it breaks.';
 
 CREATE OR REPLACE FUNCTION waybill.start_call(p_tenant bigint, p_key text, p_lease_token uuid, p_resource text, p_provider_ref text)
  RETURNS void
@@ -240,14 +278,12 @@ CREATE OR REPLACE FUNCTION waybill.sweep_keys(p_tenant bigint, p_limit integer, 
 AS $function$
 DECLARE
   v_now timestamptz := clock_timestamp();
-  v_system uuid;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('waybill.sweep_keys'), hashint8(p_tenant)) THEN
     RETURN; -- another process sweeps this tenant
   END IF;
   PERFORM waybill.set_context(p_tenant, NULL, ARRAY['system'], 'sweep_keys');
-  SELECT u.id INTO v_system FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
-  PERFORM waybill.set_context(p_tenant, v_system, ARRAY['system'], 'sweep_keys');
+  PERFORM waybill.set_context(p_tenant, waybill.system_user(p_tenant), ARRAY['system'], 'sweep_keys');
   -- Materialized: as a plain subquery it may run more than once within a join, and take more than a batch.
   WITH expired AS MATERIALIZED (
     SELECT e.idempotency_key FROM waybill.idempotency_keys e
@@ -282,14 +318,3 @@ AS $function$
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.take_abandoned_key(bigint,uuid,interval) TO waybill_app;
 COMMENT ON FUNCTION waybill.take_abandoned_key(bigint,uuid,interval) IS 'Takes over one key whose lease has lapsed while its call was under way; nulls when there is none. Workers don''t wait for each other.';
-
-CREATE OR REPLACE FUNCTION waybill.tenant_ids()
- RETURNS SETOF bigint
- LANGUAGE sql
- STABLE SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-  SELECT t.id FROM waybill.tenants t ORDER BY t.id
-$function$;
-GRANT EXECUTE ON FUNCTION waybill.tenant_ids() TO waybill_app;
-COMMENT ON FUNCTION waybill.tenant_ids() IS 'The ids of all tenants, for background work that goes tenant by tenant.';

@@ -6,7 +6,7 @@ CREATE TABLE waybill.api_keys (
   id uuid NOT NULL,
   user_id uuid NOT NULL,
   prefix text COLLATE "C" NOT NULL,
-  hash bytea NOT NULL,
+  hash waybill.bytes32 NOT NULL,
   created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
@@ -14,7 +14,6 @@ CREATE TABLE waybill.api_keys (
   name text DEFAULT 'unnamed'::text NOT NULL
 );
 ALTER TABLE waybill.api_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.api_keys ADD CONSTRAINT api_keys_hash_length CHECK ((octet_length(hash) = 32));
 ALTER TABLE waybill.api_keys ADD CONSTRAINT api_keys_name_length CHECK (((length(name) >= 1) AND (length(name) <= 100)));
 ALTER TABLE waybill.api_keys ADD CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, id);
 ALTER TABLE waybill.api_keys ADD CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, prefix);
@@ -22,8 +21,8 @@ ALTER TABLE waybill.api_keys ADD CONSTRAINT api_keys_user_fkey FOREIGN KEY (tena
 CREATE INDEX api_keys_user_idx ON waybill.api_keys USING btree (tenant_id, user_id);
 CREATE POLICY api_keys_tenant ON waybill.api_keys FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER api_keys_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER api_keys_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row');
-CREATE TRIGGER api_keys_10_identity BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.user_id IS DISTINCT FROM old.user_id)) OR (new.prefix IS DISTINCT FROM old.prefix)) OR (new.hash IS DISTINCT FROM old.hash))) EXECUTE FUNCTION waybill.refuse_change('a key is revoked and replaced, never rewritten');
+CREATE TRIGGER api_keys_00_refused BEFORE DELETE OR TRUNCATE ON waybill.api_keys FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('revoke it instead: history refers to this row');
+CREATE TRIGGER api_keys_10_identity BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.user_id IS DISTINCT FROM old.user_id)) OR (new.prefix IS DISTINCT FROM old.prefix)) OR ((new.hash)::bytea IS DISTINCT FROM (old.hash)::bytea))) EXECUTE FUNCTION waybill.refuse_change('a key is revoked and replaced, never rewritten');
 CREATE TRIGGER api_keys_10_revoked BEFORE UPDATE ON waybill.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION waybill.refuse_change('a revoked key stays revoked');
 GRANT SELECT ON waybill.api_keys TO waybill_app;
 
@@ -43,7 +42,7 @@ ALTER TABLE waybill.tenants ADD CONSTRAINT tenants_slug_not_a_number CHECK ((slu
 CREATE POLICY tenants_all ON waybill.tenants FOR ALL TO waybill_owner USING (true) WITH CHECK (true);
 CREATE POLICY tenants_own ON waybill.tenants FOR SELECT TO waybill_app USING ((id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE POLICY tenants_read ON waybill.tenants FOR SELECT TO waybill_sealer USING (true);
-CREATE TRIGGER tenants_00_no_truncate BEFORE DELETE OR TRUNCATE ON waybill.tenants FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('a tenant''s history must outlive it');
+CREATE TRIGGER tenants_00_refused BEFORE DELETE OR TRUNCATE ON waybill.tenants FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('a tenant''s history must outlive it');
 GRANT SELECT ON waybill.tenants TO waybill_app;
 GRANT SELECT ON waybill.tenants TO waybill_sealer;
 
@@ -69,7 +68,7 @@ ALTER TABLE waybill.users ADD CONSTRAINT users_tenant_fkey FOREIGN KEY (tenant_i
 CREATE UNIQUE INDEX users_system_key ON waybill.users USING btree (tenant_id) WHERE (kind = 'system'::text);
 CREATE POLICY users_tenant ON waybill.users FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER users_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER users_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row');
+CREATE TRIGGER users_00_refused BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable it instead: history refers to this row');
 CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
 GRANT SELECT ON waybill.users TO waybill_app;
 
@@ -212,6 +211,18 @@ $function$;
 GRANT EXECUTE ON FUNCTION waybill.record_key_use(bigint,uuid[],timestamp with time zone[]) TO waybill_app;
 COMMENT ON FUNCTION waybill.record_key_use(bigint,uuid[],timestamp with time zone[]) IS 'Notes when keys were last used, in parallel arrays; a time never goes back. Acts as the tenant''s system user.';
 
+CREATE OR REPLACE FUNCTION waybill.reference_user(p_table regclass, p_column text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY (tenant_id, %I) REFERENCES waybill.users (tenant_id, id)',
+                 p_table, (SELECT c.relname FROM pg_class c WHERE c.oid = p_table) || '_user_fkey', p_column);
+END
+$function$;
+COMMENT ON FUNCTION waybill.reference_user(regclass,text) IS 'Makes a column of a table of a tenant name one of the tenant''s users. For migrations.';
+
 CREATE OR REPLACE FUNCTION waybill.require_admin()
  RETURNS void
  LANGUAGE plpgsql
@@ -241,3 +252,27 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.revoke_api_key(bigint,uuid) TO waybill_app;
 COMMENT ON FUNCTION waybill.revoke_api_key(bigint,uuid) IS 'Revokes a key, if it is not revoked yet, and returns it; no row when there is none.';
+
+CREATE OR REPLACE FUNCTION waybill."system_user"(p_tenant bigint)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN (SELECT u.id FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.kind = 'system');
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill."system_user"(bigint) TO waybill_audit;
+COMMENT ON FUNCTION waybill."system_user"(bigint) IS 'The user as which background work of a tenant acts. In the tenant''s context; null in another.';
+
+CREATE OR REPLACE FUNCTION waybill.tenant_ids()
+ RETURNS SETOF bigint
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT t.id FROM waybill.tenants t ORDER BY t.id
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.tenant_ids() TO waybill_app;
+COMMENT ON FUNCTION waybill.tenant_ids() IS 'The ids of all tenants, for background work that goes tenant by tenant.';

@@ -4,17 +4,36 @@
 CREATE SCHEMA payment_inbox AUTHORIZATION waybill_owner;
 GRANT USAGE ON SCHEMA payment_inbox TO waybill_app;
 
+CREATE DOMAIN waybill.attempt_status AS text COLLATE "C";
+ALTER DOMAIN waybill.attempt_status ADD CONSTRAINT attempt_status_check CHECK ((VALUE = ANY (ARRAY['processing'::text, 'succeeded'::text, 'refused'::text, 'needs_reconciliation'::text])));
+
+CREATE DOMAIN waybill.decline_code AS text COLLATE "C";
+ALTER DOMAIN waybill.decline_code ADD CONSTRAINT decline_code_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 100)));
+
+CREATE DOMAIN waybill.event_outcome AS text COLLATE "C";
+ALTER DOMAIN waybill.event_outcome ADD CONSTRAINT event_outcome_check CHECK ((VALUE = ANY (ARRAY['applied'::text, 'nothing-to-do'::text, 'unknown'::text])));
+
+CREATE DOMAIN waybill.provider_key AS text COLLATE "C";
+ALTER DOMAIN waybill.provider_key ADD CONSTRAINT provider_key_format CHECK (((length(VALUE) = 64) AND (VALUE ~ '^[0-9a-f]+$'::text)));
+
+CREATE DOMAIN waybill.provider_name AS text COLLATE "C";
+ALTER DOMAIN waybill.provider_name ADD CONSTRAINT provider_name_format CHECK (((length(VALUE) <= 32) AND (VALUE ~ '^[a-z][a-z0-9_-]*$'::text)));
+
+CREATE DOMAIN waybill.provider_operation AS text COLLATE "C";
+ALTER DOMAIN waybill.provider_operation ADD CONSTRAINT provider_operation_check CHECK ((VALUE = ANY (ARRAY['authorize'::text, 'capture'::text, 'void'::text, 'refund'::text])));
+
+CREATE DOMAIN waybill.provider_text AS text COLLATE "C";
+ALTER DOMAIN waybill.provider_text ADD CONSTRAINT provider_text_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
+COMMENT ON DOMAIN waybill.provider_text IS 'What a provider calls something of its own: a payment, a method, an event.';
+
 CREATE TABLE payment_inbox.stray_events (
-  provider text COLLATE "C" NOT NULL,
-  event text COLLATE "C" NOT NULL,
-  type text COLLATE "C" NOT NULL,
-  digest bytea NOT NULL,
+  provider waybill.provider_name NOT NULL,
+  event waybill.provider_text NOT NULL,
+  type waybill.provider_text NOT NULL,
+  digest waybill.bytes32 NOT NULL,
   received_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
-ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_digest_length CHECK ((octet_length(digest) = 32));
-ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_event_length CHECK (((length(event) >= 1) AND (length(event) <= 255)));
 ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_pkey PRIMARY KEY (provider, event);
-ALTER TABLE payment_inbox.stray_events ADD CONSTRAINT stray_events_type_length CHECK (((length(type) >= 1) AND (length(type) <= 255)));
 CREATE TRIGGER stray_events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON payment_inbox.stray_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
 GRANT INSERT ON payment_inbox.stray_events TO waybill_app;
 GRANT SELECT ON payment_inbox.stray_events TO waybill_app;
@@ -23,44 +42,39 @@ COMMENT ON TABLE payment_inbox.stray_events IS 'Signed events that name no tenan
 INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('payment', 'waybill.payments', 'processing');
 INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('refund', 'waybill.refunds', 'processing');
 
-CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW WHEN ((((new.status = 'canceled'::text) AND (old.status <> 'canceled'::text)) OR (new.total <> old.total))) EXECUTE FUNCTION waybill.refuse_while_paying();
+CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.refuse_while_paying();
 
 CREATE TABLE waybill.payment_attempts (
   tenant_id bigint NOT NULL,
   id uuid NOT NULL,
   payment_id uuid NOT NULL,
   refund_id uuid,
-  operation text COLLATE "C" NOT NULL,
-  status text COLLATE "C" DEFAULT 'processing'::text NOT NULL,
-  provider_key text COLLATE "C" NOT NULL,
-  payment_method text COLLATE "C",
-  amount bigint NOT NULL,
-  tax bigint NOT NULL,
-  decline_code text COLLATE "C",
+  operation waybill.provider_operation NOT NULL,
+  status waybill.attempt_status DEFAULT 'processing'::text NOT NULL,
+  provider_key waybill.provider_key NOT NULL,
+  payment_method waybill.provider_text,
+  amount waybill.minor_units NOT NULL,
+  tax waybill.minor_units NOT NULL,
+  decline_code waybill.decline_code,
   started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
   settled_at timestamp with time zone
 );
 ALTER TABLE waybill.payment_attempts ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))));
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_method_given CHECK (((operation = 'authorize'::text) = (payment_method IS NOT NULL)));
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_method_length CHECK (((length(payment_method) >= 1) AND (length(payment_method) <= 255)));
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_operation_check CHECK ((operation = ANY (ARRAY['authorize'::text, 'capture'::text, 'void'::text, 'refund'::text])));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_amount_range CHECK ((((amount)::bigint >= 1) AND ((tax)::bigint <= (amount)::bigint)));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_method_given CHECK ((((operation)::text = 'authorize'::text) = (payment_method IS NOT NULL)));
 ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
 ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_pkey PRIMARY KEY (tenant_id, id);
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_provider_key_format CHECK ((provider_key ~ '^[0-9a-f]{64}$'::text));
 ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_provider_key_key UNIQUE (tenant_id, provider_key);
 ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds(tenant_id, id);
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_refund_given CHECK (((operation = 'refund'::text) = (refund_id IS NOT NULL)));
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_settled CHECK (((status = ANY (ARRAY['succeeded'::text, 'refused'::text])) = (settled_at IS NOT NULL)));
-ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'refused'::text, 'needs_reconciliation'::text])));
-CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts USING btree (tenant_id, payment_id) WHERE ((refund_id IS NULL) AND (status = ANY (ARRAY['processing'::text, 'needs_reconciliation'::text])));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_refund_given CHECK ((((operation)::text = 'refund'::text) = (refund_id IS NOT NULL)));
+ALTER TABLE waybill.payment_attempts ADD CONSTRAINT payment_attempts_settled CHECK ((((status)::text = ANY (ARRAY['succeeded'::text, 'refused'::text])) = (settled_at IS NOT NULL)));
+CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts USING btree (tenant_id, payment_id) WHERE ((refund_id IS NULL) AND ((status)::text = ANY (ARRAY['processing'::text, 'needs_reconciliation'::text])));
 CREATE INDEX payment_attempts_refund_idx ON waybill.payment_attempts USING btree (tenant_id, refund_id) WHERE (refund_id IS NOT NULL);
 CREATE POLICY payment_attempts_tenant ON waybill.payment_attempts FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER payment_attempts_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER payment_attempts_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what was asked of a provider stays on record');
-CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_attempts FOR EACH ROW WHEN (((old.settled_at IS NOT NULL) OR ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.refund_id IS DISTINCT FROM old.refund_id)) OR (new.operation IS DISTINCT FROM old.operation)) OR (new.provider_key IS DISTINCT FROM old.provider_key)) OR (new.payment_method IS DISTINCT FROM old.payment_method)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.started_at IS DISTINCT FROM old.started_at)))) EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one');
+CREATE TRIGGER payment_attempts_00_refused BEFORE DELETE OR TRUNCATE ON waybill.payment_attempts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what was asked of a provider stays on record');
+CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_attempts FOR EACH ROW WHEN (((old.settled_at IS NOT NULL) OR ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.refund_id IS DISTINCT FROM old.refund_id)) OR ((new.operation)::text IS DISTINCT FROM (old.operation)::text)) OR ((new.provider_key)::text IS DISTINCT FROM (old.provider_key)::text)) OR ((new.payment_method)::text IS DISTINCT FROM (old.payment_method)::text)) OR ((new.amount)::bigint IS DISTINCT FROM (old.amount)::bigint)) OR ((new.tax)::bigint IS DISTINCT FROM (old.tax)::bigint)) OR (new.started_at IS DISTINCT FROM old.started_at)))) EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one');
 GRANT SELECT ON waybill.payment_attempts TO waybill_app;
-GRANT SELECT ON waybill.payment_attempts TO waybill_audit;
 COMMENT ON CONSTRAINT payment_attempts_provider_key_key on waybill.payment_attempts IS 'Outlives the client''s key: the provider may still know it when that is forgotten here, and would answer for the old request.';
 COMMENT ON TABLE waybill.payment_attempts IS 'One row for each thing that is asked of a provider: enough to ask again under the same key, without the client.';
 
@@ -72,93 +86,80 @@ CREATE TABLE waybill.payment_status_history (
   to_status text COLLATE "C" NOT NULL,
   changed_by uuid NOT NULL,
   changed_at timestamp with time zone NOT NULL,
-  reason text,
+  reason waybill.reason,
   request_id text
 );
 ALTER TABLE waybill.payment_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)));
 ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
 ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_pkey PRIMARY KEY (tenant_id, payment_id, seq);
-ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)));
 ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id);
 CREATE POLICY payment_status_history_tenant ON waybill.payment_status_history FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
-CREATE TRIGGER payment_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
-CREATE TRIGGER payment_status_history_00_by_trigger BEFORE INSERT ON waybill.payment_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of payments; change the payment');
 CREATE TRIGGER payment_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER payment_status_history_00_refused BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
+CREATE TRIGGER payment_status_history_10_guard BEFORE INSERT ON waybill.payment_status_history FOR EACH ROW EXECUTE FUNCTION waybill.guard_history();
+ALTER TABLE waybill.payment_status_history ENABLE ALWAYS TRIGGER payment_status_history_00_refused;
 GRANT SELECT ON waybill.payment_status_history TO waybill_app;
+GRANT INSERT ON waybill.payment_status_history TO waybill_audit;
 GRANT SELECT ON waybill.payment_status_history TO waybill_audit;
 
 CREATE TABLE waybill.payment_webhook_events (
   tenant_id bigint NOT NULL,
-  provider text COLLATE "C" NOT NULL,
-  event text COLLATE "C" NOT NULL,
-  type text COLLATE "C" NOT NULL,
+  provider waybill.provider_name NOT NULL,
+  event waybill.provider_text NOT NULL,
+  type waybill.provider_text NOT NULL,
   payment_id uuid,
-  outcome text COLLATE "C" NOT NULL,
-  digest bytea NOT NULL,
+  outcome waybill.event_outcome NOT NULL,
+  digest waybill.bytes32 NOT NULL,
   received_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE waybill.payment_webhook_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_digest_length CHECK ((octet_length(digest) = 32));
-ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_event_length CHECK (((length(event) >= 1) AND (length(event) <= 255)));
-ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_outcome_check CHECK ((outcome = ANY (ARRAY['applied'::text, 'nothing-to-do'::text, 'unknown'::text])));
 ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event);
-ALTER TABLE waybill.payment_webhook_events ADD CONSTRAINT payment_webhook_events_type_length CHECK (((length(type) >= 1) AND (length(type) <= 255)));
 CREATE POLICY payment_webhook_events_tenant ON waybill.payment_webhook_events FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
-CREATE TRIGGER payment_webhook_events_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
 CREATE TRIGGER payment_webhook_events_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER payment_webhook_events_00_refused BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.payment_webhook_events FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
+ALTER TABLE waybill.payment_webhook_events ENABLE ALWAYS TRIGGER payment_webhook_events_00_refused;
 GRANT SELECT ON waybill.payment_webhook_events TO waybill_app;
-GRANT SELECT ON waybill.payment_webhook_events TO waybill_audit;
 COMMENT ON COLUMN waybill.payment_webhook_events.digest IS 'SHA-256 of the body. The body itself may hold personal data and can be read at the provider by its event id.';
 
 CREATE TABLE waybill.payments (
   tenant_id bigint NOT NULL,
   id uuid NOT NULL,
   order_id uuid NOT NULL,
-  provider text COLLATE "C" NOT NULL,
-  provider_ref text COLLATE "C",
-  status text COLLATE "C" NOT NULL,
+  provider waybill.provider_name NOT NULL,
+  provider_ref waybill.provider_text,
+  status text COLLATE "C" DEFAULT 'processing'::text NOT NULL,
   version integer DEFAULT 1 NOT NULL,
-  currency text COLLATE "C" NOT NULL,
-  amount bigint NOT NULL,
-  tax bigint NOT NULL,
-  authorized bigint DEFAULT 0 NOT NULL,
-  captured bigint DEFAULT 0 NOT NULL,
-  captured_tax bigint DEFAULT 0 NOT NULL,
-  refunding bigint DEFAULT 0 NOT NULL,
-  refunding_tax bigint DEFAULT 0 NOT NULL,
-  refunded bigint DEFAULT 0 NOT NULL,
-  refunded_tax bigint DEFAULT 0 NOT NULL,
-  decline_code text COLLATE "C",
+  currency waybill.currency_code NOT NULL,
+  amount waybill.minor_units NOT NULL,
+  tax waybill.minor_units NOT NULL,
+  authorized waybill.minor_units DEFAULT 0 NOT NULL,
+  captured waybill.minor_units DEFAULT 0 NOT NULL,
+  captured_tax waybill.minor_units DEFAULT 0 NOT NULL,
+  refunding waybill.minor_units DEFAULT 0 NOT NULL,
+  refunding_tax waybill.minor_units DEFAULT 0 NOT NULL,
+  refunded waybill.minor_units DEFAULT 0 NOT NULL,
+  refunded_tax waybill.minor_units DEFAULT 0 NOT NULL,
+  decline_code waybill.decline_code,
   created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
   updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
   transition_reason text
 );
 ALTER TABLE waybill.payments ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_authorized_within_amount CHECK (((authorized >= 0) AND (authorized <= amount)));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_captured_within_authorized CHECK ((((captured >= 0) AND (captured <= authorized)) AND ((captured_tax >= 0) AND (captured_tax <= tax)) AND (((captured - captured_tax) >= 0) AND ((captured - captured_tax) <= (amount - tax)))));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_currency_format CHECK ((currency ~ '^[A-Z]{3}$'::text));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_decline_code_length CHECK (((length(decline_code) >= 1) AND (length(decline_code) <= 100)));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_amount_range CHECK ((((amount)::bigint >= 1) AND ((tax)::bigint <= (amount)::bigint)));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_authorized_within_amount CHECK (((authorized)::bigint <= (amount)::bigint));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_captured_within_authorized CHECK (((((captured)::bigint >= 0) AND ((captured)::bigint <= (authorized)::bigint)) AND (((captured_tax)::bigint >= 0) AND ((captured_tax)::bigint <= (tax)::bigint)) AND ((((captured)::bigint - (captured_tax)::bigint) >= 0) AND (((captured)::bigint - (captured_tax)::bigint) <= ((amount)::bigint - (tax)::bigint)))));
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id);
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_pkey PRIMARY KEY (tenant_id, id);
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_format CHECK ((provider ~ '^[a-z][a-z0-9_-]{0,31}$'::text));
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_ref_key UNIQUE (tenant_id, provider, provider_ref);
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_ref_length CHECK (((length(provider_ref) >= 1) AND (length(provider_ref) <= 255)));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_refunded_within_captured CHECK (((refunded >= 0) AND (refunding >= 0) AND ((refunded + refunding) <= captured) AND (refunded_tax >= 0) AND (refunding_tax >= 0) AND ((refunded_tax + refunding_tax) <= captured_tax) AND (refunded >= refunded_tax) AND (refunding >= refunding_tax) AND (((refunded - refunded_tax) + (refunding - refunding_tax)) <= (captured - captured_tax))));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_refunded_within_captured CHECK ((((refunded)::bigint >= 0) AND ((refunding)::bigint >= 0) AND (((refunded)::bigint + (refunding)::bigint) <= (captured)::bigint) AND ((refunded_tax)::bigint >= 0) AND ((refunding_tax)::bigint >= 0) AND (((refunded_tax)::bigint + (refunding_tax)::bigint) <= (captured_tax)::bigint) AND ((refunded)::bigint >= (refunded_tax)::bigint) AND ((refunding)::bigint >= (refunding_tax)::bigint) AND ((((refunded)::bigint - (refunded_tax)::bigint) + ((refunding)::bigint - (refunding_tax)::bigint)) <= ((captured)::bigint - (captured_tax)::bigint))));
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'authorized'::text, 'declined'::text, 'capturing'::text, 'captured'::text, 'voiding'::text, 'voided'::text, 'refunded'::text, 'needs_reconciliation'::text])));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_transition_reason_passes CHECK ((transition_reason IS NULL));
-ALTER TABLE waybill.payments ADD CONSTRAINT payments_version_positive CHECK ((version >= 1));
 CREATE UNIQUE INDEX payments_live_key ON waybill.payments USING btree (tenant_id, order_id) WHERE (status <> ALL (ARRAY['declined'::text, 'voided'::text, 'refunded'::text]));
 CREATE POLICY payments_tenant ON waybill.payments FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER payments_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER payments_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
-CREATE TRIGGER payments_10_identity BEFORE UPDATE ON waybill.payments FOR EACH ROW WHEN ((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.order_id IS DISTINCT FROM old.order_id)) OR (new.provider IS DISTINCT FROM old.provider)) OR (new.currency IS DISTINCT FROM old.currency)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.created_at IS DISTINCT FROM old.created_at)) OR ((old.provider_ref IS NOT NULL) AND (new.provider_ref IS DISTINCT FROM old.provider_ref)))) EXECUTE FUNCTION waybill.refuse_change('tenant_id, id, order_id, provider, currency, amount, tax, created_at and a known provider_ref of a payment never change');
-CREATE TRIGGER payments_10_insert BEFORE INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('payment');
-CREATE TRIGGER payments_20_update BEFORE UPDATE ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('payment', 'waybill.payment_status_history', 'payment_id');
-CREATE TRIGGER payments_30_history AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.payment_status_history', 'payment_id');
-CREATE TRIGGER payments_50_event_insert AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION audit.record_change('payment', 'waybill.payment_snapshot', 'waybill.payment_status_history', 'payment_id');
-CREATE TRIGGER payments_50_event_update AFTER UPDATE ON waybill.payments FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('payment', 'waybill.payment_snapshot', 'waybill.payment_status_history', 'payment_id');
+CREATE TRIGGER payments_00_refused BEFORE DELETE OR TRUNCATE ON waybill.payments FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
+CREATE TRIGGER payments_20_guard BEFORE INSERT OR UPDATE ON waybill.payments FOR EACH ROW EXECUTE FUNCTION waybill.guard_payment();
+CREATE TRIGGER payments_50_record_insert AFTER INSERT ON waybill.payments FOR EACH ROW EXECUTE FUNCTION audit.record_payment();
+CREATE TRIGGER payments_50_record_update AFTER UPDATE ON waybill.payments FOR EACH ROW EXECUTE FUNCTION audit.record_payment();
 GRANT SELECT ON waybill.payments TO waybill_app;
 GRANT SELECT ON waybill.payments TO waybill_audit;
 COMMENT ON COLUMN waybill.payments.refunding IS 'Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.';
@@ -172,57 +173,49 @@ CREATE TABLE waybill.refund_status_history (
   to_status text COLLATE "C" NOT NULL,
   changed_by uuid NOT NULL,
   changed_at timestamp with time zone NOT NULL,
-  reason text,
+  reason waybill.reason,
   request_id text
 );
 ALTER TABLE waybill.refund_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_begins CHECK (((seq = 1) = (from_status IS NULL)));
 ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_pkey PRIMARY KEY (tenant_id, refund_id, seq);
-ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)));
 ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds(tenant_id, id);
 ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users(tenant_id, id);
 CREATE POLICY refund_status_history_tenant ON waybill.refund_status_history FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
-CREATE TRIGGER refund_status_history_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
-CREATE TRIGGER refund_status_history_00_by_trigger BEFORE INSERT ON waybill.refund_status_history FOR EACH ROW WHEN ((pg_trigger_depth() < 1)) EXECUTE FUNCTION waybill.refuse_change('history is written by the triggers of refunds; change the refund');
 CREATE TRIGGER refund_status_history_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER refund_status_history_00_refused BEFORE DELETE OR UPDATE OR TRUNCATE ON waybill.refund_status_history FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('history is append-only');
+CREATE TRIGGER refund_status_history_10_guard BEFORE INSERT ON waybill.refund_status_history FOR EACH ROW EXECUTE FUNCTION waybill.guard_history();
+ALTER TABLE waybill.refund_status_history ENABLE ALWAYS TRIGGER refund_status_history_00_refused;
 GRANT SELECT ON waybill.refund_status_history TO waybill_app;
+GRANT INSERT ON waybill.refund_status_history TO waybill_audit;
 GRANT SELECT ON waybill.refund_status_history TO waybill_audit;
 
 CREATE TABLE waybill.refunds (
   tenant_id bigint NOT NULL,
   id uuid NOT NULL,
   payment_id uuid NOT NULL,
-  status text COLLATE "C" NOT NULL,
+  status text COLLATE "C" DEFAULT 'processing'::text NOT NULL,
   version integer DEFAULT 1 NOT NULL,
-  amount bigint NOT NULL,
-  tax bigint NOT NULL,
-  reason text,
-  provider_ref text COLLATE "C",
-  decline_code text COLLATE "C",
+  amount waybill.minor_units NOT NULL,
+  tax waybill.minor_units NOT NULL,
+  reason waybill.reason,
+  provider_ref waybill.provider_text,
+  decline_code waybill.decline_code,
   created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
   updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
   transition_reason text
 );
 ALTER TABLE waybill.refunds ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_amount_range CHECK ((((amount >= 1) AND (amount <= '9007199254740991'::bigint)) AND ((tax >= 0) AND (tax <= amount))));
-ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_decline_code_length CHECK (((length(decline_code) >= 1) AND (length(decline_code) <= 100)));
+ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_amount_range CHECK ((((amount)::bigint >= 1) AND ((tax)::bigint <= (amount)::bigint)));
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id);
-ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_provider_ref_length CHECK (((length(provider_ref) >= 1) AND (length(provider_ref) <= 255)));
-ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_reason_length CHECK (((length(reason) >= 1) AND (length(reason) <= 500)));
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'failed'::text, 'needs_reconciliation'::text])));
-ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_transition_reason_passes CHECK ((transition_reason IS NULL));
-ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_version_positive CHECK ((version >= 1));
 CREATE INDEX refunds_payment_idx ON waybill.refunds USING btree (tenant_id, payment_id, created_at, id);
 CREATE POLICY refunds_tenant ON waybill.refunds FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER refunds_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER refunds_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
-CREATE TRIGGER refunds_10_identity BEFORE UPDATE ON waybill.refunds FOR EACH ROW WHEN (((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR (new.amount IS DISTINCT FROM old.amount)) OR (new.tax IS DISTINCT FROM old.tax)) OR (new.reason IS DISTINCT FROM old.reason)) OR (new.created_at IS DISTINCT FROM old.created_at)) OR ((old.provider_ref IS NOT NULL) AND (new.provider_ref IS DISTINCT FROM old.provider_ref)))) EXECUTE FUNCTION waybill.refuse_change('tenant_id, id, payment_id, amount, tax, reason, created_at and a known provider_ref of a refund never change');
-CREATE TRIGGER refunds_10_insert BEFORE INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('refund');
-CREATE TRIGGER refunds_20_update BEFORE UPDATE ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('refund', 'waybill.refund_status_history', 'refund_id');
-CREATE TRIGGER refunds_30_history AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.refund_status_history', 'refund_id');
-CREATE TRIGGER refunds_50_event_insert AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION audit.record_change('refund', 'waybill.refund_snapshot', 'waybill.refund_status_history', 'refund_id');
-CREATE TRIGGER refunds_50_event_update AFTER UPDATE ON waybill.refunds FOR EACH ROW WHEN ((new.version IS DISTINCT FROM old.version)) EXECUTE FUNCTION audit.record_change('refund', 'waybill.refund_snapshot', 'waybill.refund_status_history', 'refund_id');
+CREATE TRIGGER refunds_00_refused BEFORE DELETE OR TRUNCATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
+CREATE TRIGGER refunds_20_guard BEFORE INSERT OR UPDATE ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION waybill.guard_refund();
+CREATE TRIGGER refunds_50_record_insert AFTER INSERT ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION audit.record_refund();
+CREATE TRIGGER refunds_50_record_update AFTER UPDATE ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION audit.record_refund();
 GRANT SELECT ON waybill.refunds TO waybill_app;
 GRANT SELECT ON waybill.refunds TO waybill_audit;
 
@@ -273,7 +266,7 @@ CREATE VIEW waybill.payment_details WITH (security_invoker=true) AS
     decline_code,
     created_at,
     updated_at,
-    ( SELECT COALESCE(jsonb_agg((jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status, 'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code, 'createdAt', to_char((r.created_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text), 'updatedAt', to_char((r.updated_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text)) || jsonb_build_object('eventHash', ( SELECT encode(e.event_hash, 'hex'::text) AS encode
+    ( SELECT COALESCE(jsonb_agg(((waybill.refund_snapshot(r.*))::jsonb || jsonb_build_object('eventHash', ( SELECT encode(e.event_hash, 'hex'::text) AS encode
                    FROM audit.events e
                   WHERE ((e.tenant_id = r.tenant_id) AND (e.stream = ('refund/'::text || r.id)) AND (e.version = r.version))))) ORDER BY r.created_at, r.id), '[]'::jsonb) AS "coalesce"
            FROM waybill.refunds r
@@ -284,6 +277,68 @@ CREATE VIEW waybill.payment_details WITH (security_invoker=true) AS
    FROM waybill.payments p;
 GRANT SELECT ON waybill.payment_details TO waybill_app;
 COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the API shows it.';
+
+CREATE OR REPLACE FUNCTION audit.record_payment()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_type text := 'updated';
+  v_reason text;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    v_type := 'created';
+    INSERT INTO waybill.payment_status_history (tenant_id, payment_id, seq, to_status, changed_by, changed_at, request_id)
+    VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+            nullif(current_setting('waybill.request_id', true), ''));
+  ELSIF NEW.version = OLD.version THEN
+    RETURN NULL;
+  ELSIF NEW.status <> OLD.status THEN
+    v_type := NEW.status;
+    SELECT h.reason INTO STRICT v_reason FROM waybill.payment_status_history h
+    WHERE h.tenant_id = NEW.tenant_id AND h.payment_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  END IF;
+  PERFORM audit.record('payments', 'payment/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       coalesce(TG_ARGV[0], 'payment.' || v_type), v_reason, waybill.payment_snapshot(NEW));
+  RETURN NULL;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.record_payment() TO waybill_owner;
+COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.';
+
+CREATE OR REPLACE FUNCTION audit.record_refund()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_type text := 'updated';
+  v_reason text;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    v_type := 'created';
+    INSERT INTO waybill.refund_status_history (tenant_id, refund_id, seq, to_status, changed_by, changed_at, request_id)
+    VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+            nullif(current_setting('waybill.request_id', true), ''));
+  ELSIF NEW.version = OLD.version THEN
+    RETURN NULL;
+  ELSIF NEW.status <> OLD.status THEN
+    v_type := NEW.status;
+    SELECT h.reason INTO STRICT v_reason FROM waybill.refund_status_history h
+    WHERE h.tenant_id = NEW.tenant_id AND h.refund_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  END IF;
+  PERFORM audit.record('refunds', 'refund/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       coalesce(TG_ARGV[0], 'refund.' || v_type), v_reason, waybill.refund_snapshot(NEW));
+  RETURN NULL;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.record_refund() TO waybill_owner;
+COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS text
@@ -428,9 +483,8 @@ BEGIN
     INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, payment_method, amount, tax)
     VALUES (p_tenant, p_attempt, p_payment, 'authorize', p_provider_key, p_payment_method, v_amount, v_tax)
   )
-  INSERT INTO waybill.payments (tenant_id, id, order_id, provider, status, currency, amount, tax, created_at, updated_at)
-  SELECT p_tenant, p_payment, p_order, p_provider, m.initial_state, v_order.currency, v_amount, v_tax, v_now, v_now
-  FROM waybill.machines m WHERE m.machine = 'payment';
+  INSERT INTO waybill.payments (tenant_id, id, order_id, provider, currency, amount, tax, created_at, updated_at)
+  VALUES (p_tenant, p_payment, p_order, p_provider, v_order.currency, v_amount, v_tax, v_now, v_now);
   RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
 END
 $function$;
@@ -468,9 +522,8 @@ BEGIN
     INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, refund_id, operation, provider_key, amount, tax)
     VALUES (p_tenant, p_attempt, p_payment, p_refund, 'refund', p_provider_key, v_amount, v_tax)
   ), refund AS (
-    INSERT INTO waybill.refunds (tenant_id, id, payment_id, status, amount, tax, reason, created_at, updated_at)
-    SELECT p_tenant, p_refund, p_payment, m.initial_state, v_amount, v_tax, p_reason, v_now, v_now
-    FROM waybill.machines m WHERE m.machine = 'refund'
+    INSERT INTO waybill.refunds (tenant_id, id, payment_id, amount, tax, reason, created_at, updated_at)
+    VALUES (p_tenant, p_refund, p_payment, v_amount, v_tax, p_reason, v_now, v_now)
   )
   UPDATE waybill.payments p SET refunding = p.refunding + v_amount, refunding_tax = p.refunding_tax + v_tax
   WHERE p.tenant_id = p_tenant AND p.id = p_payment;
@@ -505,6 +558,130 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.begin_void(bigint,uuid,uuid,text) TO waybill_app;
 COMMENT ON FUNCTION waybill.begin_void(bigint,uuid,uuid,text) IS 'Puts on record that a provider is about to be asked to let go of what it holds. No row when there is no such payment.';
+
+CREATE OR REPLACE FUNCTION waybill.check_payment(p_new waybill.payments, p_old waybill.payments)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
+    RAISE EXCEPTION 'UPDATE on waybill.payments is refused: a known provider_ref of a payment never changes' USING ERRCODE = 'WB002';
+  END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION waybill.check_refund(p_new waybill.refunds, p_old waybill.refunds)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
+    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: a known provider_ref of a refund never changes' USING ERRCODE = 'WB002';
+  END IF;
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION waybill.guard_payment()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_reason text;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.status IS DISTINCT FROM 'processing' OR NEW.version IS DISTINCT FROM 1 THEN
+      PERFORM waybill.refuse_beginning('payment', NEW.id, NEW.status, NEW.version, 'processing');
+    END IF;
+    -- A time within this statement is kept, so that a command can give two columns the same one; any other is a forgery.
+    IF NEW.updated_at IS NULL OR NEW.updated_at NOT BETWEEN statement_timestamp() AND clock_timestamp() THEN
+      NEW.updated_at := clock_timestamp();
+    END IF;
+    NEW.transition_reason := NULL;
+    PERFORM waybill.check_payment(NEW, NULL);
+    RETURN NEW;
+  END IF;
+
+  v_reason := nullif(btrim(NEW.transition_reason), '');
+  NEW.transition_reason := NULL;
+  IF NEW IS NOT DISTINCT FROM OLD THEN
+    RETURN NEW;
+  END IF;
+  IF (NEW.tenant_id, NEW.id, NEW.order_id, NEW.provider, NEW.currency, NEW.amount, NEW.tax, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.order_id, OLD.provider, OLD.currency, OLD.amount, OLD.tax, OLD.created_at) THEN
+    RAISE EXCEPTION 'UPDATE on waybill.payments is refused: tenant_id, id, order_id, provider, currency, amount, tax, created_at never change' USING ERRCODE = 'WB002';
+  END IF;
+  IF NEW.version NOT BETWEEN OLD.version AND OLD.version + 1 THEN
+    PERFORM waybill.refuse_version('payment', OLD.id, OLD.version, NEW.version);
+  END IF;
+  NEW.version := OLD.version + 1;
+  NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
+  PERFORM waybill.check_payment(NEW, OLD);
+  IF NEW.status <> OLD.status THEN
+    PERFORM waybill.require_step('payment', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
+    INSERT INTO waybill.payment_status_history (tenant_id, payment_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+    FROM waybill.payment_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.payment_id = NEW.id;
+  END IF;
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.guard_payment() IS 'Made by waybill.attach_machine: what may be inserted and how it may change; version, time and history of a change.';
+
+CREATE OR REPLACE FUNCTION waybill.guard_refund()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_reason text;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.status IS DISTINCT FROM 'processing' OR NEW.version IS DISTINCT FROM 1 THEN
+      PERFORM waybill.refuse_beginning('refund', NEW.id, NEW.status, NEW.version, 'processing');
+    END IF;
+    -- A time within this statement is kept, so that a command can give two columns the same one; any other is a forgery.
+    IF NEW.updated_at IS NULL OR NEW.updated_at NOT BETWEEN statement_timestamp() AND clock_timestamp() THEN
+      NEW.updated_at := clock_timestamp();
+    END IF;
+    NEW.transition_reason := NULL;
+    PERFORM waybill.check_refund(NEW, NULL);
+    RETURN NEW;
+  END IF;
+
+  v_reason := nullif(btrim(NEW.transition_reason), '');
+  NEW.transition_reason := NULL;
+  IF NEW IS NOT DISTINCT FROM OLD THEN
+    RETURN NEW;
+  END IF;
+  IF (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.amount, NEW.tax, NEW.reason, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.amount, OLD.tax, OLD.reason, OLD.created_at) THEN
+    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: tenant_id, id, payment_id, amount, tax, reason, created_at never change' USING ERRCODE = 'WB002';
+  END IF;
+  IF NEW.version NOT BETWEEN OLD.version AND OLD.version + 1 THEN
+    PERFORM waybill.refuse_version('refund', OLD.id, OLD.version, NEW.version);
+  END IF;
+  NEW.version := OLD.version + 1;
+  NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
+  PERFORM waybill.check_refund(NEW, OLD);
+  IF NEW.status <> OLD.status THEN
+    PERFORM waybill.require_step('refund', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
+    INSERT INTO waybill.refund_status_history (tenant_id, refund_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+    FROM waybill.refund_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.refund_id = NEW.id;
+  END IF;
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.guard_refund() IS 'Made by waybill.attach_machine: what may be inserted and how it may change; version, time and history of a change.';
 
 CREATE OR REPLACE FUNCTION waybill.keep_webhook_event(p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text, p_fact text, p_amount bigint, p_decline_code text)
  RETURNS text
@@ -556,37 +733,40 @@ END
 $function$;
 COMMENT ON FUNCTION waybill.lock_payment(bigint,uuid) IS 'Locks a payment and its order until the transaction ends. A row of nulls when there is none.';
 
-CREATE OR REPLACE FUNCTION waybill.payment_snapshot(p_tenant bigint, p_payment uuid)
- RETURNS jsonb
+CREATE OR REPLACE FUNCTION waybill.payment_snapshot(p waybill.payments)
+ RETURNS text
  LANGUAGE plpgsql
  STABLE PARALLEL SAFE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  RETURN (
-    SELECT jsonb_build_object('id', p.id, 'orderId', p.order_id, 'provider', p.provider, 'providerRef', p.provider_ref,
-      'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
-      'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
-      'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax,
-      'declineCode', p.decline_code, 'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
-    FROM waybill.payments p WHERE p.tenant_id = p_tenant AND p.id = p_payment);
+  RETURN json_build_object('id', p.id, 'orderId', p.order_id, 'provider', p.provider, 'providerRef', p.provider_ref,
+    'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
+    'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
+    'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax, 'declineCode', p.decline_code,
+    'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
 $function$;
-GRANT EXECUTE ON FUNCTION waybill.payment_snapshot(bigint,uuid) TO waybill_audit;
+GRANT EXECUTE ON FUNCTION waybill.payment_snapshot(waybill.payments) TO waybill_audit;
+COMMENT ON FUNCTION waybill.payment_snapshot(waybill.payments) IS 'A payment as its events keep it.';
 
-CREATE OR REPLACE FUNCTION waybill.refund_snapshot(p_tenant bigint, p_refund uuid)
- RETURNS jsonb
+CREATE OR REPLACE FUNCTION waybill.refund_snapshot(r waybill.refunds)
+ RETURNS text
  LANGUAGE plpgsql
  STABLE PARALLEL SAFE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  RETURN (SELECT jsonb_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
-      'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
-      'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund);
+  RETURN json_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
+    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+    'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
 $function$;
-GRANT EXECUTE ON FUNCTION waybill.refund_snapshot(bigint,uuid) TO waybill_audit;
+GRANT EXECUTE ON FUNCTION waybill.refund_snapshot(waybill.refunds) TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.refund_snapshot(waybill.refunds) TO waybill_audit;
+COMMENT ON FUNCTION waybill.refund_snapshot(waybill.refunds) IS 'A refund as its events keep it.';
 
 CREATE OR REPLACE FUNCTION waybill.refuse_payment_amount(p_amount bigint, p_max bigint)
  RETURNS void
@@ -627,6 +807,9 @@ AS $function$
 DECLARE
   v_payment record;
 BEGIN
+  IF NOT (NEW.status = 'canceled' AND OLD.status <> 'canceled') AND NEW.total = OLD.total THEN
+    RETURN NEW;
+  END IF;
   SELECT p.id, p.status INTO v_payment FROM waybill.payments p
   WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
   IF FOUND THEN
@@ -637,7 +820,7 @@ BEGIN
   RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION waybill.refuse_while_paying() IS 'BEFORE UPDATE … FOR EACH ROW of orders: not while a payment is live. A new payment locks the order, so none slips in.';
+COMMENT ON FUNCTION waybill.refuse_while_paying() IS 'BEFORE UPDATE … FOR EACH ROW of orders: no cancelation and no other total while a payment is live. A new payment locks the order, so none slips in.';
 
 CREATE OR REPLACE FUNCTION waybill.settle_payment_attempt(p_tenant bigint, p_attempt uuid, p_result text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS SETOF waybill.payment_details

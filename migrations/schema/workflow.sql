@@ -8,10 +8,11 @@ CREATE TABLE waybill.machines (
 );
 ALTER TABLE waybill.machines ADD CONSTRAINT machines_name_format CHECK ((machine ~ '^[a-z][a-z0-9_]{0,62}$'::text));
 ALTER TABLE waybill.machines ADD CONSTRAINT machines_pkey PRIMARY KEY (machine);
+CREATE TRIGGER machines_10_fixed BEFORE UPDATE ON waybill.machines FOR EACH ROW EXECUTE FUNCTION waybill.refuse_change('a machine keeps its table and its initial state');
 GRANT SELECT ON waybill.machines TO waybill_app;
 GRANT SELECT ON waybill.machines TO waybill_audit;
 GRANT SELECT ON waybill.machines TO waybill_sealer;
-COMMENT ON COLUMN waybill.machines.entity_table IS 'The table whose column status this machine rules; add_state rebuilds its CHECK.';
+COMMENT ON COLUMN waybill.machines.entity_table IS 'The table whose column status this machine rules.';
 
 CREATE TABLE waybill.valid_transitions (
   machine text COLLATE "C" NOT NULL,
@@ -62,122 +63,173 @@ BEGIN
   EXECUTE format('ALTER TABLE %s VALIDATE CONSTRAINT %I', v_table, v_constraint);
 END
 $function$;
-COMMENT ON FUNCTION waybill.add_state(text,text,jsonb) IS 'For an extension''s migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine''s table.';
+COMMENT ON FUNCTION waybill.add_state(text,text,jsonb) IS 'For an extension''s migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine''s table, <table>_status_check.';
 
-CREATE OR REPLACE FUNCTION waybill.begin_history()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-  -- A statement that names its table is planned once a session; EXECUTE plans at every call.
-  IF TG_ARGV[0] = 'waybill.order_status_history' THEN
-    INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, to_status, changed_by, changed_at, request_id)
-    VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
-            nullif(current_setting('waybill.request_id', true), ''));
-    RETURN NULL;
-  END IF;
-  EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, to_status, changed_by, changed_at, request_id)
-                  VALUES ($1, $2, 1, $3, $4, $5, $6)', TG_ARGV[0], TG_ARGV[1])
-  USING NEW.tenant_id, NEW.id, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
-        nullif(current_setting('waybill.request_id', true), '');
-  RETURN NULL;
-END
-$function$;
-COMMENT ON FUNCTION waybill.begin_history() IS 'AFTER INSERT … FOR EACH ROW, arguments: history table, its column for this entity. The first row of the history.';
-
-CREATE OR REPLACE FUNCTION waybill.guard_insert()
- RETURNS trigger
+CREATE OR REPLACE FUNCTION waybill.attach_machine(p_machine text, p_fixed text[], p_rules regproc DEFAULT NULL::regproc, p_erasure_type text DEFAULT NULL::text)
+ RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
+  v_table regclass;
+  v_name text;
   v_initial text;
+  v_on_insert text := '';
+  v_on_update text := '';
+  v_migrator name := current_user;
 BEGIN
-  SELECT m.initial_state INTO STRICT v_initial FROM waybill.machines m WHERE m.machine = TG_ARGV[0];
-  IF NEW.status IS DISTINCT FROM v_initial THEN
-    RAISE EXCEPTION '% % cannot begin as %: every % begins as %', TG_ARGV[0], NEW.id, NEW.status, TG_ARGV[0], v_initial
-      USING ERRCODE = 'WB003', HINT = 'Insert it in its initial state, then move it along valid_transitions.';
+  SELECT m.entity_table::regclass, m.initial_state INTO v_table, v_initial FROM waybill.machines m WHERE m.machine = p_machine;
+  IF v_table IS NULL THEN
+    RAISE EXCEPTION 'There is no machine %', p_machine USING ERRCODE = 'WB003', HINT = 'INSERT it INTO waybill.machines first.';
   END IF;
-  IF NEW.version IS DISTINCT FROM 1 THEN
-    RAISE EXCEPTION '% % cannot begin at version %: versions begin at 1', TG_ARGV[0], NEW.id, NEW.version
-      USING ERRCODE = 'WB003';
+  v_name := (SELECT c.relname FROM pg_class c WHERE c.oid = v_table);
+  PERFORM waybill.make_status_history(p_machine, v_table);
+  IF p_rules IS NOT NULL THEN
+    v_on_insert := format('PERFORM %s(NEW, NULL);', p_rules);
+    v_on_update := format('PERFORM %s(NEW, OLD);', p_rules);
   END IF;
-  -- A time within this statement is kept, so that a command can give two columns the same one; any other is a forgery.
-  IF NEW.updated_at IS NULL OR NEW.updated_at NOT BETWEEN statement_timestamp() AND clock_timestamp() THEN
-    NEW.updated_at := clock_timestamp();
-  END IF;
-  NEW.transition_reason := NULL;
-  RETURN NEW;
-END
-$function$;
-COMMENT ON FUNCTION waybill.guard_insert() IS 'BEFORE INSERT … FOR EACH ROW, argument: machine. Initial state, version 1, the present as time.';
 
-CREATE OR REPLACE FUNCTION waybill.guard_update()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
+  EXECUTE format($create$
+CREATE FUNCTION waybill.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $guard$
 DECLARE
-  v_rule waybill.valid_transitions;
-  v_held text[] := string_to_array(current_setting('waybill.roles', true), ',');
-  v_reason text := nullif(btrim(NEW.transition_reason), '');
+  v_reason text;
 BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.status IS DISTINCT FROM %3$L OR NEW.version IS DISTINCT FROM 1 THEN
+      PERFORM waybill.refuse_beginning(%2$L, NEW.id, NEW.status, NEW.version, %3$L);
+    END IF;
+    -- A time within this statement is kept, so that a command can give two columns the same one; any other is a forgery.
+    IF NEW.updated_at IS NULL OR NEW.updated_at NOT BETWEEN statement_timestamp() AND clock_timestamp() THEN
+      NEW.updated_at := clock_timestamp();
+    END IF;
+    NEW.transition_reason := NULL;
+    %4$s
+    RETURN NEW;
+  END IF;
+
+  v_reason := nullif(btrim(NEW.transition_reason), '');
   NEW.transition_reason := NULL;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
-
+  IF (%6$s) IS DISTINCT FROM (%7$s) THEN
+    RAISE EXCEPTION 'UPDATE on %8$s is refused: %9$s never change' USING ERRCODE = 'WB002';
+  END IF;
   IF NEW.version NOT BETWEEN OLD.version AND OLD.version + 1 THEN
-    RAISE EXCEPTION '% % is at version %: the next one is %, not %',
-                    TG_ARGV[0], OLD.id, OLD.version, OLD.version + 1, NEW.version
-      USING ERRCODE = 'WB003', HINT = 'Leave version out of the UPDATE: it counts by itself.';
+    PERFORM waybill.refuse_version(%2$L, OLD.id, OLD.version, NEW.version);
   END IF;
   NEW.version := OLD.version + 1;
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
-  IF NEW.status = OLD.status THEN
-    RETURN NEW;
-  END IF;
-
-  SELECT t.* INTO v_rule FROM waybill.valid_transitions t
-  WHERE t.machine = TG_ARGV[0] AND t.from_state = OLD.status AND t.to_state = NEW.status;
-  IF NOT FOUND THEN
-    RAISE EXCEPTION '% % cannot go from % to %', TG_ARGV[0], OLD.id, OLD.status, NEW.status
-      USING ERRCODE = 'WB010',
-            DETAIL = jsonb_build_object('from', OLD.status, 'to', NEW.status, 'allowed', waybill.next_states(TG_ARGV[0], OLD.status))::text,
-            HINT = 'waybill.valid_transitions lists what is allowed.';
-  END IF;
-  IF NOT v_rule.roles && coalesce(v_held, '{}') THEN
-    RAISE EXCEPTION '% % goes from % to % only by one of the roles %',
-                    TG_ARGV[0], OLD.id, OLD.status, NEW.status, array_to_string(v_rule.roles, ', ')
-      USING ERRCODE = 'WB013', DETAIL = jsonb_build_object('roles', to_jsonb(v_rule.roles))::text,
-            HINT = 'waybill.set_context says which roles the actor holds.';
-  END IF;
-  IF v_rule.requires_reason AND v_reason IS NULL THEN
-    RAISE EXCEPTION '% % goes from % to % only with a reason', TG_ARGV[0], OLD.id, OLD.status, NEW.status
-      USING ERRCODE = 'WB014', HINT = 'Give it in the same UPDATE: SET status = …, transition_reason = …';
-  END IF;
-
-  -- The history is written here and not after the row, because only here the reason is at hand: it is an argument
-  -- that the row doesn't keep.
-  IF TG_ARGV[1] = 'waybill.order_status_history' THEN
-    INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+  %5$s
+  IF NEW.status <> OLD.status THEN
+    PERFORM waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
+    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
            NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
-    FROM waybill.order_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id;
-    RETURN NEW;
+    FROM waybill.%10$I h WHERE h.tenant_id = NEW.tenant_id AND h.%11$I = NEW.id;
   END IF;
-  EXECUTE format('INSERT INTO %s (tenant_id, %I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
-                  SELECT $1, $2, max(h.seq) + 1, $3, $4, $5, $6, $7, $8 FROM %1$s h WHERE h.tenant_id = $1 AND h.%2$I = $2',
-                 TG_ARGV[1], TG_ARGV[2])
-  USING NEW.tenant_id, NEW.id, OLD.status, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at, v_reason,
-        nullif(current_setting('waybill.request_id', true), '');
+  RETURN NEW;
+END
+$guard$ $create$,
+    'guard_' || p_machine, p_machine, v_initial, v_on_insert, v_on_update,
+    (SELECT string_agg(format('NEW.%I', f), ', ') FROM unnest(p_fixed) f),
+    (SELECT string_agg(format('OLD.%I', f), ', ') FROM unnest(p_fixed) f),
+    v_table, array_to_string(p_fixed, ', '), p_machine || '_status_history', p_machine || '_id');
+  EXECUTE format('COMMENT ON FUNCTION waybill.%I IS %L', 'guard_' || p_machine,
+                 'Made by waybill.attach_machine: what may be inserted and how it may change; version, time and history of a change.');
+  EXECUTE format('CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION waybill.%I()',
+                 v_name || '_20_guard', v_table, 'guard_' || p_machine);
+
+  EXECUTE format('GRANT SELECT ON %s TO waybill_audit', v_table);
+  EXECUTE format('GRANT SELECT, INSERT ON waybill.%I TO waybill_audit', p_machine || '_status_history');
+  EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_machine || '_snapshot', v_table);
+  -- Events belong to waybill_audit, and so does whatever appends them.
+  SET LOCAL ROLE waybill_audit;
+  PERFORM audit.create_recorder(p_machine, v_table);
+  EXECUTE format('SET LOCAL ROLE %I', v_migrator);
+  EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
+                 v_name || '_50_record_insert', v_table, 'record_' || p_machine);
+  IF p_erasure_type IS NULL THEN
+    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
+                   v_name || '_50_record_update', v_table, 'record_' || p_machine);
+  ELSE
+    -- WHEN is evaluated as the role that runs the UPDATE, so the type of an event can't be chosen by anybody else.
+    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW WHEN (current_user <> ''waybill_audit'')
+                      EXECUTE FUNCTION audit.%I()', v_name || '_50_record_update', v_table, 'record_' || p_machine);
+    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW WHEN (current_user = ''waybill_audit'')
+                      EXECUTE FUNCTION audit.%I(%L)', v_name || '_50_record_erasure', v_table, 'record_' || p_machine, p_erasure_type);
+  END IF;
+END
+$function$;
+COMMENT ON FUNCTION waybill.attach_machine(text,text[],regproc,text) IS 'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_erasure_type: type of the event for an UPDATE by a function of waybill_audit. For migrations.';
+
+CREATE OR REPLACE FUNCTION waybill.detach_machine(p_machine text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_migrator name := current_user;
+BEGIN
+  EXECUTE format('DROP FUNCTION waybill.%I() CASCADE', 'guard_' || p_machine);
+  SET LOCAL ROLE waybill_audit;
+  EXECUTE format('DROP FUNCTION audit.%I() CASCADE', 'record_' || p_machine);
+  EXECUTE format('SET LOCAL ROLE %I', v_migrator);
+  EXECUTE format('DROP TABLE waybill.%I', p_machine || '_status_history');
+  DELETE FROM waybill.valid_transitions t WHERE t.machine = p_machine;
+  DELETE FROM waybill.machines m WHERE m.machine = p_machine;
+END
+$function$;
+COMMENT ON FUNCTION waybill.detach_machine(text) IS 'Takes back what attach_machine made, with the machine, its rules and its history. The table stays, without rules. For migrations that go down.';
+
+CREATE OR REPLACE FUNCTION waybill.guard_history()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF pg_trigger_depth() < 2 THEN
+    RAISE EXCEPTION 'INSERT on %.% is refused: history is written by the triggers of the entity; change the entity',
+                    TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'WB002';
+  END IF;
+  IF (NEW.seq = 1) IS DISTINCT FROM (NEW.from_status IS NULL) THEN
+    PERFORM waybill.refuse_row(TG_TABLE_NAME || '_begins', 'the first row, and no other, has no state that it came from', NEW::text);
+  END IF;
   RETURN NEW;
 END
 $function$;
-COMMENT ON FUNCTION waybill.guard_update() IS 'BEFORE UPDATE … FOR EACH ROW, arguments: machine, history table, its column for this entity. Transition, role, reason, version, time, history.';
+COMMENT ON FUNCTION waybill.guard_history() IS 'BEFORE INSERT … FOR EACH ROW of a status history.';
+
+CREATE OR REPLACE FUNCTION waybill.make_status_history(p_machine text, p_table regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_history text := p_machine || '_status_history';
+BEGIN
+  EXECUTE format('CREATE TABLE waybill.%1$I (
+                    tenant_id   bigint NOT NULL,
+                    %2$I        uuid NOT NULL,
+                    seq         int NOT NULL,
+                    from_status text COLLATE "C",
+                    to_status   text COLLATE "C" NOT NULL,
+                    changed_by  uuid NOT NULL,
+                    changed_at  timestamptz NOT NULL,
+                    reason      waybill.reason,
+                    request_id  text,
+                    CONSTRAINT %3$I PRIMARY KEY (tenant_id, %2$I, seq),
+                    CONSTRAINT %4$I FOREIGN KEY (tenant_id, %2$I) REFERENCES %5$s (tenant_id, id))',
+                 v_history, p_machine || '_id', v_history || '_pkey', v_history || '_' || p_machine || '_fkey', p_table);
+  PERFORM waybill.reference_user(format('waybill.%I', v_history)::regclass, 'changed_by');
+  PERFORM waybill.make_tenant_table(format('waybill.%I', v_history)::regclass, 'history is append-only', 'UPDATE OR DELETE OR TRUNCATE');
+  EXECUTE format('CREATE TRIGGER %I BEFORE INSERT ON waybill.%I FOR EACH ROW EXECUTE FUNCTION waybill.guard_history()',
+                 v_history || '_10_guard', v_history);
+END
+$function$;
+COMMENT ON FUNCTION waybill.make_status_history(text,regclass) IS 'Makes the table waybill.<machine>_status_history: who moved an entity of p_table (tenant_id, id) from which state to which, when and why. For migrations.';
 
 CREATE OR REPLACE FUNCTION waybill.next_states(p_machine text, p_from text)
  RETURNS jsonb
@@ -189,6 +241,66 @@ AS $function$
   FROM waybill.valid_transitions t WHERE t.machine = p_machine AND t.from_state = p_from
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.next_states(text,text) TO waybill_app;
+
+CREATE OR REPLACE FUNCTION waybill.refuse_beginning(p_machine text, p_id uuid, p_state text, p_version integer, p_initial text)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF p_state IS DISTINCT FROM p_initial THEN
+    RAISE EXCEPTION '% % cannot begin as %: every % begins as %', p_machine, p_id, p_state, p_machine, p_initial
+      USING ERRCODE = 'WB003', HINT = 'Insert it in its initial state, then move it along valid_transitions.';
+  END IF;
+  RAISE EXCEPTION '% % cannot begin at version %: versions begin at 1', p_machine, p_id, p_version
+    USING ERRCODE = 'WB003';
+END
+$function$;
+COMMENT ON FUNCTION waybill.refuse_beginning(text,uuid,text,integer,text) IS 'Says why an entity cannot be inserted like this. For the guards that waybill.attach_machine makes.';
+
+CREATE OR REPLACE FUNCTION waybill.refuse_version(p_machine text, p_id uuid, p_present integer, p_wanted integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RAISE EXCEPTION '% % is at version %: the next one is %, not %', p_machine, p_id, p_present, p_present + 1, p_wanted
+    USING ERRCODE = 'WB003', HINT = 'Leave version out of the UPDATE: it counts by itself.';
+END
+$function$;
+
+CREATE OR REPLACE FUNCTION waybill.require_step(p_machine text, p_id uuid, p_from text, p_to text, p_has_reason boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_rule waybill.valid_transitions;
+BEGIN
+  SELECT t.* INTO v_rule FROM waybill.valid_transitions t
+  WHERE t.machine = p_machine AND t.from_state = p_from AND t.to_state = p_to;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION '% % cannot go from % to %', p_machine, p_id, p_from, p_to
+      USING ERRCODE = 'WB010',
+            DETAIL = jsonb_build_object('from', p_from, 'to', p_to, 'allowed', waybill.next_states(p_machine, p_from))::text,
+            HINT = 'waybill.valid_transitions lists what is allowed.';
+  END IF;
+  IF NOT v_rule.roles && coalesce(string_to_array(current_setting('waybill.roles', true), ','), '{}') THEN
+    RAISE EXCEPTION '% % goes from % to % only by one of the roles %',
+                    p_machine, p_id, p_from, p_to, array_to_string(v_rule.roles, ', ')
+      USING ERRCODE = 'WB013', DETAIL = jsonb_build_object('roles', to_jsonb(v_rule.roles))::text,
+            HINT = 'waybill.set_context says which roles the actor holds.';
+  END IF;
+  IF v_rule.requires_reason AND NOT p_has_reason THEN
+    RAISE EXCEPTION '% % goes from % to % only with a reason', p_machine, p_id, p_from, p_to
+      USING ERRCODE = 'WB014', HINT = 'Give it in the same UPDATE: SET status = …, transition_reason = …';
+  END IF;
+END
+$function$;
+COMMENT ON FUNCTION waybill.require_step(text,uuid,text,text,boolean) IS 'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason.';
 
 CREATE OR REPLACE FUNCTION waybill.states_in_use(p_machine text)
  RETURNS text[]
@@ -204,8 +316,8 @@ DECLARE
   v_found text[] := '{}';
 BEGIN
   -- Tenant by tenant, as the policies want it, and from state to state by the index: a few look-ups a tenant, however
-  -- many orders it has.
-  FOR v_tenant IN SELECT t.id FROM waybill.tenants t LOOP
+  -- many entities it has.
+  FOR v_tenant IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
     PERFORM set_config('waybill.tenant_id', v_tenant::text, true);
     v_state := '';
     LOOP

@@ -1,6 +1,7 @@
 export { AfterCommit } from './after-commit.js';
 export { bootstrapCluster } from './bootstrap.js';
 export { withClient } from './client.js';
+export { bind, call, type Command, command } from './command.js';
 export { contextOf, type ContextualRequest, type Principal, type TransactionContext } from './context.js';
 export { awaitDatabase } from './await-database.js';
 export { DatabaseProbe, type PoolState } from './database-probe.js';

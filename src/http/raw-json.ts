@@ -7,6 +7,11 @@ import { randomBytes } from 'node:crypto';
 export class RawJson {
   constructor(private readonly text: string) {}
 
+  /** What the text says. */
+  get value(): unknown {
+    return JSON.parse(this.text);
+  }
+
   /** Of an object: the same with members before its own. */
   withMembers(members: Record<string, unknown>): RawJson {
     const head = JSON.stringify(members);
@@ -16,7 +21,7 @@ export class RawJson {
 
   /** For `writeJson` the place to put the text; for anybody else the value. */
   toJSON(): unknown {
-    if (!placed) return JSON.parse(this.text);
+    if (!placed) return this.value;
     placed.push(this.text);
     return PLACE;
   }

@@ -1,5 +1,5 @@
 import { canonicalJson, isJsonObject } from '../common/index.js';
-import type { Contact, ContactField, OrderDetails } from './order.entity.js';
+import type { Contact, ContactField, OrderDetails, OrderLine } from './order.entity.js';
 
 /** The part of an order that a merge-patch is applied to, in the words of the API. */
 export interface EditableOrder {
@@ -40,12 +40,14 @@ export function editableIn(state: string): readonly EditableField[] {
 }
 
 export function editablePart({ metadata, contacts, lines, shipping }: OrderDetails): EditableOrder {
+  const valueOf = (field: ContactField): Contact | undefined => contacts[field]?.value as Contact | undefined;
+  const [shippingAddress, billingAddress] = [valueOf('shippingAddress'), valueOf('billingAddress')];
   return {
     metadata,
-    customer: contacts?.customer ?? {},
-    ...(contacts?.shippingAddress ? { shippingAddress: contacts.shippingAddress } : {}),
-    ...(contacts?.billingAddress ? { billingAddress: contacts.billingAddress } : {}),
-    lines: lines.map(({ sku, name, quantity, unitPrice, discount, taxRatePpm }) => ({
+    customer: valueOf('customer') ?? {},
+    ...(shippingAddress ? { shippingAddress } : {}),
+    ...(billingAddress ? { billingAddress } : {}),
+    lines: (lines.value as OrderLine[]).map(({ sku, name, quantity, unitPrice, discount, taxRatePpm }) => ({
       sku,
       name,
       quantity,

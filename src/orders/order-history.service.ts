@@ -1,8 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { type EventBody, EventReader, type StreamEvent } from '../audit/index.js';
 import type { TenantTransaction } from '../database/index.js';
+import { RawJson } from '../http/index.js';
 import { DomainError, invalidParameter } from '../problems/index.js';
-import type { ContactField, OrderDetails, OrderStatusChange } from './order.entity.js';
+import type { ContactField, OrderDetails, OrderLine, OrderStatusChange } from './order.entity.js';
 import { OrderNotFound, VersionNotFound } from './orders.errors.js';
 import { OrdersRepository } from './orders.repository.js';
 
@@ -14,7 +15,8 @@ export interface Moment {
 }
 
 /** As `waybill.order_snapshot` makes it. */
-type OrderSnapshot = Omit<OrderDetails, 'tenantId' | 'contacts' | 'eventHash'> & {
+type OrderSnapshot = Omit<OrderDetails, 'lines' | 'contacts' | 'eventHash'> & {
+  lines: OrderLine[];
   contacts: Partial<Record<ContactField, { version: number; digest: string }>> | null;
 };
 
@@ -36,7 +38,8 @@ export class OrderHistoryService {
     const { snapshot } = JSON.parse(event.body) as EventBody<OrderSnapshot>;
     const versions = Object.entries(snapshot.contacts ?? {}).map(([field, contact]) => [field, contact.version]);
     const contacts = await this.orders.contactsAt(tx, id, Object.fromEntries(versions) as Record<ContactField, number>);
-    return { ...snapshot, tenantId: tx.context.tenantId, contacts, eventHash: event.eventHash };
+    const lines = new RawJson(JSON.stringify(snapshot.lines));
+    return { ...snapshot, lines, contacts, eventHash: event.eventHash };
   }
 
   /** Who moved the order from where to where, oldest first. */

@@ -5,13 +5,13 @@ import { DomainError, invalidParameter } from '../problems/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
 import type { ListOrdersQuery } from './dto/order-query.dto.js';
-import type { OrderDocument } from './order.entity.js';
+import type { OrderDetails } from './order.entity.js';
 import type { OrderFilter, OrderPage, OrderSort } from './order-page.js';
 import { OrdersRepository } from './orders.repository.js';
 import { ORDER_MACHINE } from './orders.service.js';
 
 export interface ListedOrders {
-  orders: OrderDocument[];
+  orders: OrderDetails[];
   next: string | null;
   prev: string | null;
   count?: number;
@@ -44,7 +44,7 @@ export class OrderList {
     const orders = rows.slice(0, limit);
     if (page.direction === 'prev') orders.reverse();
     const isBack = page.direction === 'prev';
-    const cursorAt = (order: OrderDocument | undefined, dir: 'next' | 'prev') =>
+    const cursorAt = (order: OrderDetails | undefined, dir: 'next' | 'prev') =>
       order ? encodeCursor({ sort, filterHash: hash, dir, values: [sortValue(order, sort), order.id] }) : null;
     return {
       orders,
@@ -87,6 +87,6 @@ function edgeOf({ values: [at = '', id = ''] }: Required<Cursor>): { at: string;
   return { at, id };
 }
 
-function sortValue(order: OrderDocument, sort: OrderSort): string {
+function sortValue(order: OrderDetails, sort: OrderSort): string {
   return sort.endsWith('placedAt') ? order.placedAt : order.updatedAt;
 }

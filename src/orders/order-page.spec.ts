@@ -1,7 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { DEFAULT_PAGE } from '../validation/index.js';
-import { countStatement, ORDER_SORTS, type OrderPage, pageStatement, USUAL_LIMIT } from './order-page.js';
+import {
+  countStatement,
+  detailsStatement,
+  ORDER_SORTS,
+  type OrderPage,
+  pageStatement,
+  USUAL_LIMIT,
+} from './order-page.js';
 
 const edge = { at: '2026-03-01T00:00:00.000001Z', id: '01935c1e-7b3a-7c1d-9f00-000000000001' };
 const page = (changes: Partial<OrderPage> = {}): OrderPage => ({
@@ -25,20 +32,21 @@ describe('the statement of a page', () => {
     const { text, values } = pageStatement(7, page({ sort, direction, edge }));
     expect(text).toContain(order);
     expect(text).toContain(`${comparison} ($2::timestamptz, $3::uuid)`);
-    expect(values).toEqual([7, edge.at, edge.id]);
+    expect(values).toEqual([7, edge.at, edge.id, 51]);
   });
 
   it('is prepared where it is the usual one, under a name for each text', () => {
     expect(USUAL_LIMIT).toBe(DEFAULT_PAGE + 1);
+    const details = 'SELECT id FROM waybill.order_details WHERE tenant_id = $1';
     const shapes = ORDER_SORTS.flatMap((sort) =>
       (['next', 'prev'] as const).flatMap((direction) =>
-        [edge, null].map((from) => pageStatement(7, page({ sort, direction, edge: from }))),
+        [edge, null].map((from) => detailsStatement(7, page({ sort, direction, edge: from }), details)),
       ),
     );
-    const texts = new Map(shapes.map(({ name, text }) => [name, text]));
-    for (const { name, text } of shapes) expect([name, texts.get(name)]).toEqual([expect.any(String), text]);
-    expect(pageStatement(7, page({ limit: 50 })).name).toBeUndefined();
-    expect(pageStatement(7, page({ filter: { channel: 'web' } })).name).toBeUndefined();
+    const texts = new Map(shapes.map((shape) => [shape?.name, shape?.text]));
+    for (const shape of shapes) expect(shape).toMatchObject({ name: expect.any(String), text: texts.get(shape?.name) });
+    expect(detailsStatement(7, page({ limit: 50 }), details)).toBeNull();
+    expect(detailsStatement(7, page({ filter: { channel: 'web' } }), details)).toBeNull();
   });
 
   it('reads each of several states in its own order, and one state without a union', () => {

@@ -1,3 +1,5 @@
+import type { BoundStatement } from '../database/index.js';
+
 /** Which orders, in which order, from where; times are canonical RFC 3339 text. */
 export interface OrderPage {
   filter: OrderFilter;
@@ -35,12 +37,6 @@ export interface Statement {
   values: unknown[];
 }
 
-export interface PageStatement extends Statement {
-  /** Of one that is prepared; others are planned for their values at each run. */
-  name?: string;
-  orderBy: string;
-}
-
 /** What a page that names no limit fetches: one row more than it shows. */
 export const USUAL_LIMIT = 51;
 
@@ -48,28 +44,38 @@ export const USUAL_LIMIT = 51;
 const LAST_CHARACTER = '\u{10FFFF}';
 
 /**
+ * The list as it is without filters, prepared and with the orders' details, its limit in the text: it has one plan whatever the
+ * values, and planning it takes as long as running it.
+ *
+ * @param details selects from `waybill.order_details`, up to `WHERE tenant_id = $1`
+ * @returns null for a page with filters or another limit
+ */
+export function detailsStatement(tenantId: number, page: OrderPage, details: string): BoundStatement | null {
+  if (Object.keys(page.filter).length > 0 || page.limit !== USUAL_LIMIT) return null;
+  const values = new Values();
+  values.add(tenantId);
+  const { column, order, orderBy } = sortOf(page);
+  const edge = page.edge ? ` AND ${beyond(page.edge, page, values)}` : '';
+  return {
+    name: `order_page_${column}_${order}${page.edge ? '_from' : ''}`,
+    text: `${details}${edge} ORDER BY ${orderBy} LIMIT ${USUAL_LIMIT}`,
+    values: values.all,
+  };
+}
+
+/**
  * Ids and sort values of a page in the order of the sort, or backwards from the edge when it goes back.
  *
  * Several states become a UNION ALL of one ordered index scan each: with `status = ANY` PostgreSQL would sort all of
  * them, or walk past every order that is in another state.
- *
- * The list as it is without filters is prepared, with its limit in the text: it has one plan whatever the values, so it need
- * not be planned at each request.
  */
-export function pageStatement(tenantId: number, page: OrderPage): PageStatement {
+export function pageStatement(tenantId: number, page: OrderPage): Statement {
   const values = new Values();
   const tenant = values.add(tenantId);
-  const column = page.sort.endsWith('placedAt') ? 'placed_at' : 'updated_at';
-  const descends = page.sort.startsWith('-') !== (page.direction === 'prev');
-  const order = descends ? 'DESC' : 'ASC';
-  const orderBy = `${column} ${order}, id ${order}`;
+  const { column, order, orderBy } = sortOf(page);
   const common = conditions(page.filter, values);
-  if (page.edge) {
-    const edge = `(${values.add(page.edge.at)}::timestamptz, ${values.add(page.edge.id)}::uuid)`;
-    common.push(`(${column}, id) ${descends ? '<' : '>'} ${edge}`);
-  }
-  const isPlain = Object.keys(page.filter).length === 0 && page.limit === USUAL_LIMIT;
-  const limit = isPlain ? String(page.limit) : values.add(page.limit);
+  if (page.edge) common.push(beyond(page.edge, page, values));
+  const limit = values.add(page.limit);
   const branch = (status?: string): string => {
     const all = [
       `tenant_id = ${tenant}`,
@@ -79,21 +85,26 @@ export function pageStatement(tenantId: number, page: OrderPage): PageStatement 
     return `SELECT id, ${column} AS at FROM waybill.orders WHERE ${all.join(' AND ')} ORDER BY ${orderBy} LIMIT ${limit}`;
   };
   const { status = [] } = page.filter;
-  if (status.length <= 1) {
-    const name = isPlain ? `order_page_${column}_${order}${page.edge ? '_from' : ''}` : undefined;
-    return { name, text: branch(status[0]), values: values.all, orderBy };
-  }
+  if (status.length <= 1) return { text: branch(status[0]), values: values.all };
   const union = status.map((state) => `(${branch(state)})`).join(' UNION ALL ');
   return {
     text: `SELECT id, at FROM (${union}) u ORDER BY at ${order}, id ${order} LIMIT ${limit}`,
     values: values.all,
-    orderBy,
   };
 }
 
-/** A page and its orders in one statement; `details` selects from what has all columns of orders, up to `WHERE tenant_id = $1`. */
-export function withDetails({ text, orderBy }: PageStatement, details: string): string {
-  return `${details} AND id IN (SELECT p.id FROM (${text}) p) ORDER BY ${orderBy}`;
+/** Backwards the rows come in the opposite order. */
+function sortOf({ sort, direction }: OrderPage): { column: string; order: 'ASC' | 'DESC'; orderBy: string } {
+  const column = sort.endsWith('placedAt') ? 'placed_at' : 'updated_at';
+  const order = sort.startsWith('-') !== (direction === 'prev') ? 'DESC' : 'ASC';
+  return { column, order, orderBy: `${column} ${order}, id ${order}` };
+}
+
+/** What comes after the edge in the order of the rows. */
+function beyond({ id, at }: PageEdge, page: OrderPage, values: Values): string {
+  const { column, order } = sortOf(page);
+  const edge = `(${values.add(at)}::timestamptz, ${values.add(id)}::uuid)`;
+  return `(${column}, id) ${order === 'DESC' ? '<' : '>'} ${edge}`;
 }
 
 /** How many orders the filter matches, all pages together. */

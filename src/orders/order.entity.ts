@@ -20,11 +20,9 @@ export interface OrderLine {
 
 export type ContactField = 'customer' | 'shippingAddress' | 'billingAddress';
 
-/** An order with its lines and contacts: the view `waybill.order_details`. Times are RFC 3339 text in UTC. */
+/** A row of the view `waybill.order_details`. Times are RFC 3339 text in UTC; lines and contacts are texts of JSON. */
 @ViewEntity({ schema: 'waybill', name: 'order_details', synchronize: false })
-export class OrderDetails {
-  @ViewColumn({ name: 'tenant_id' })
-  tenantId!: number;
+export class OrderRow {
   @ViewColumn()
   id!: string;
   @ViewColumn()
@@ -58,18 +56,22 @@ export class OrderDetails {
   @ViewColumn({ name: 'updated_at' })
   updatedAt!: string;
   @ViewColumn()
-  lines!: OrderLine[];
+  lines!: string;
   @ViewColumn()
-  contacts!: Partial<Record<ContactField, Contact | null>> | null;
+  customer!: string | null;
+  @ViewColumn({ name: 'shipping_address' })
+  shippingAddress!: string | null;
+  @ViewColumn({ name: 'billing_address' })
+  billingAddress!: string | null;
   @ViewColumn({ name: 'event_hash' })
   eventHash!: string;
 }
 
-/** An order for an answer, from the view `waybill.order_documents`: lines and contacts are JSON that nobody looks into. */
-export type OrderDocument = Omit<OrderDetails, 'tenantId' | 'lines' | 'contacts'> & {
-  lines: RawJson;
-  contacts: Record<ContactField, RawJson | null>;
-};
+/** An order as it is read and answered: lines and contacts are JSON that an answer holds as it is. */
+export type OrderDetails = Omit<OrderRow, 'lines' | ContactField> & { lines: RawJson; contacts: ContactTexts };
+
+/** The field groups of an order. One that was never given or was taken away is null, and so is one that was erased. */
+export type ContactTexts = Record<ContactField, RawJson | null>;
 
 @Entity({ schema: 'waybill', name: 'order_status_history', synchronize: false })
 export class OrderStatusChange {

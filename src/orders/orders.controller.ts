@@ -34,7 +34,7 @@ import { READERS, Roles, WRITERS } from '../identity/index.js';
 import { EditableOrderBody, PlaceOrderBody, TransitionBody } from './dto/order-body.dto.js';
 import { OrderDto, OrderListDto, PossibleTransitionsDto } from './dto/order.dto.js';
 import { ListOrdersQuery, ReadOrderQuery } from './dto/order-query.dto.js';
-import type { OrderDetails, OrderDocument } from './order.entity.js';
+import type { OrderDetails } from './order.entity.js';
 import { OrderList } from './order-list.js';
 import {
   externalRefTaken,
@@ -202,7 +202,7 @@ export class OrdersController {
   }
 }
 
-function answer(reply: FastifyReply, order: OrderDetails | OrderDocument): OrderDto {
+function answer(reply: FastifyReply, order: OrderDetails): OrderDto {
   reply.header('etag', entityTag(order.version)).header('location', `/v1/orders/${order.id}`);
   return OrderDto.of(order);
 }

@@ -6,14 +6,14 @@ import { CustomersController } from './customers.controller.js';
 import { ErasureService } from './erasure.service.js';
 import { OrderHistoryController } from './order-history.controller.js';
 import { OrderHistoryService } from './order-history.service.js';
-import { OrderDetails, OrderStatusChange } from './order.entity.js';
+import { OrderRow, OrderStatusChange } from './order.entity.js';
 import { OrderList } from './order-list.js';
 import { OrdersController } from './orders.controller.js';
 import { OrdersRepository } from './orders.repository.js';
 import { OrdersService } from './orders.service.js';
 
 @Module({
-  imports: [TypeOrmModule.forFeature([OrderDetails, OrderStatusChange]), WorkflowModule, AuditModule],
+  imports: [TypeOrmModule.forFeature([OrderRow, OrderStatusChange]), WorkflowModule, AuditModule],
   controllers: [OrdersController, OrderHistoryController, CustomersController],
   providers: [OrdersService, OrderHistoryService, OrderList, OrdersRepository, ErasureService],
   exports: [OrdersService],

@@ -5,7 +5,7 @@ import { mergePatch, toJsonPointer } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
 import { type PossibleTransition, WorkflowService } from '../workflow/index.js';
 import { EditableOrderBody, type LineBody, type PlaceOrderBody, type TransitionBody } from './dto/order-body.dto.js';
-import type { Contact, ContactField, OrderDetails, OrderDocument } from './order.entity.js';
+import type { Contact, ContactField, OrderDetails } from './order.entity.js';
 import {
   changedFields,
   editableIn,
@@ -16,7 +16,8 @@ import {
 } from './order-edit.js';
 import { type Moment, OrderHistoryService } from './order-history.service.js';
 import { InvalidOrder, NotEditable, OrderNotFound, TotalMismatch } from './orders.errors.js';
-import { type Contacts, type NewLine, type OrderChanges, OrdersRepository } from './orders.repository.js';
+import type { Contacts, NewLine } from './order-rows.js';
+import { type OrderChanges, OrdersRepository } from './orders.repository.js';
 
 export const ORDER_MACHINE = 'order';
 
@@ -62,7 +63,7 @@ export class OrdersService {
     });
   }
 
-  async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails | OrderDocument> {
+  async get(tx: TenantTransaction, id: string, moment: Moment = {}): Promise<OrderDetails> {
     if (moment.version === undefined && moment.asOf === undefined)
       return found(await this.orders.findBeforeCommit(tx, id));
     found(await this.orders.find(tx, id));
@@ -115,10 +116,10 @@ export class OrdersService {
     id: string,
     { to, metadata, ...body }: TransitionBody,
     expectedVersion: number | null,
-  ): Promise<OrderDetails | OrderDocument> {
+  ): Promise<OrderDetails> {
     const reason = body.reason ?? null;
     const change = { machine: ORDER_MACHINE, entityId: id, to, reason };
-    return this.workflow.transition<OrderDetails, OrderDetails | OrderDocument>(tx, change, {
+    return this.workflow.transition(tx, change, {
       lock: async () => found(await this.orders.lock(tx, id, expectedVersion)),
       needsLock: Boolean(metadata),
       move: async (locked) => {
@@ -157,7 +158,7 @@ export class OrdersService {
   }
 }
 
-function found<Order extends OrderDetails | OrderDocument>(order: Order | null): Order {
+function found(order: OrderDetails | null): OrderDetails {
   if (!order) throw new OrderNotFound();
   return order;
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import type { NamedStatement, TenantTransaction } from '../database/index.js';
+import { call, type Command, command, type NamedStatement, type TenantTransaction } from '../database/index.js';
 import type { TransitionChange } from '../workflow/index.js';
 import { type PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { paymentError } from './payments.errors.js';
@@ -34,54 +34,60 @@ export type EventOutcome = 'applied' | 'nothing-to-do' | 'unknown' | 'seen';
 /** Every query on the tables of payments. Commands return null when there is no such order or payment. */
 @Injectable()
 export class PaymentsRepository {
-  private readonly statements: Record<'payment' | 'capture' | 'void' | 'refund' | 'settle' | 'find', NamedStatement>;
+  private readonly begin: {
+    payment: Command<(typeof PAYMENT)[number]>;
+    capture: Command<(typeof CAPTURE)[number]>;
+    void: Command<(typeof VOID)[number]>;
+    refund: Command<(typeof REFUND)[number]>;
+  };
+  private readonly settleAttempt: Command<(typeof SETTLEMENT)[number]>;
+  private readonly findPayment: NamedStatement;
 
   constructor(private readonly dataSource: DataSource) {
     const { columns } = dataSource.getMetadata(PaymentDetails);
     const list = columns.map((column) => `${column.databaseName} AS "${column.propertyName}"`).join(', ');
-    const call = (name: string, parameters: number): NamedStatement => ({
-      name,
-      text: `SELECT ${list} FROM waybill.${name}(${Array.from({ length: parameters }, (_, i) => `$${i + 1}`).join(', ')})`,
-    });
-    this.statements = {
-      payment: call('begin_payment', 8),
-      capture: call('begin_capture', 5),
-      void: call('begin_void', 4),
-      refund: call('begin_refund', 8),
-      settle: call('settle_payment_attempt', 6),
-      find: {
-        name: 'find_payment',
-        text: `SELECT ${list} FROM waybill.payment_details WHERE tenant_id = $1 AND id = $2`,
-      },
+    this.begin = {
+      payment: command('begin_payment', list, PAYMENT),
+      capture: command('begin_capture', list, CAPTURE),
+      void: command('begin_void', list, VOID),
+      refund: command('begin_refund', list, REFUND),
+    };
+    this.settleAttempt = command('settle_payment_attempt', list, SETTLEMENT);
+    this.findPayment = {
+      name: 'find_payment',
+      text: `SELECT ${list} FROM waybill.payment_details WHERE tenant_id = $1 AND id = $2`,
     };
   }
 
-  beginPayment(tx: TenantTransaction, payment: NewPayment): Promise<PaymentDetails | null> {
-    const { orderId, id, attemptId, provider, providerKey, paymentMethod, amount } = payment;
-    return this.run(tx, 'payment', [orderId, id, attemptId, provider, providerKey, paymentMethod, amount]);
+  beginPayment(
+    tx: TenantTransaction,
+    { id, attemptId, orderId, ...payment }: NewPayment,
+  ): Promise<PaymentDetails | null> {
+    const given = { order: orderId, payment: id, attempt: attemptId, ...payment };
+    return this.one(() => call(tx, this.begin.payment, given));
   }
 
   /** @param amount null is all that is held */
   beginCapture(tx: TenantTransaction, id: string, attemptId: string, providerKey: string, amount: number | null) {
-    return this.run(tx, 'capture', [id, attemptId, providerKey, amount]);
+    return this.one(() => call(tx, this.begin.capture, { payment: id, attempt: attemptId, providerKey, amount }));
   }
 
   beginVoid(tx: TenantTransaction, id: string, attemptId: string, providerKey: string) {
-    return this.run(tx, 'void', [id, attemptId, providerKey]);
+    return this.one(() => call(tx, this.begin.void, { payment: id, attempt: attemptId, providerKey }));
   }
 
-  beginRefund(tx: TenantTransaction, paymentId: string, refund: NewRefund): Promise<PaymentDetails | null> {
-    const { id, attemptId, providerKey, amount, tax, reason } = refund;
-    return this.run(tx, 'refund', [paymentId, id, attemptId, providerKey, amount, tax, reason]);
+  beginRefund(tx: TenantTransaction, payment: string, refund: NewRefund): Promise<PaymentDetails | null> {
+    const { id, attemptId, ...asked } = refund;
+    return this.one(() => call(tx, this.begin.refund, { payment, refund: id, attempt: attemptId, ...asked }));
   }
 
   /** Writes down how an attempt ended; null when nobody can tell. One that has ended stays as it is. */
-  settle(tx: TenantTransaction, attemptId: string, result: ProviderResult | null): Promise<PaymentDetails | null> {
-    return this.run(tx, 'settle', [attemptId, ...settlementOf(result)]);
+  settle(tx: TenantTransaction, attempt: string, result: ProviderResult | null): Promise<PaymentDetails | null> {
+    return this.one(() => call(tx, this.settleAttempt, { attempt, ...settlementOf(result) }));
   }
 
   find(tx: TenantTransaction, id: string): Promise<PaymentDetails | null> {
-    return this.run(tx, 'find', [id]);
+    return this.one(() => tx.rows(this.findPayment, [tx.context.tenantId, id]));
   }
 
   /** Reads a payment and keeps others from moving it until the transaction ends. */
@@ -127,16 +133,10 @@ export class PaymentsRepository {
     digest: Buffer,
   ): Promise<EventOutcome> {
     const { id, type, key, fact } = event;
-    const facts = [fact?.reference, fact?.subject, fact?.fact, fact?.amount, fact?.code].map((value) => value ?? null);
-    const [row] = await tx.rows<{ outcome: EventOutcome }>(KEEP_EVENT, [
-      tx.context.tenantId,
-      provider,
-      id,
-      type,
-      digest,
-      key,
-      ...facts,
-    ]);
+    const { reference = null, subject = null, fact: what = null, amount = null, code = null } = fact ?? {};
+    const happened = { providerRef: reference, subject, fact: what, amount, declineCode: code };
+    const given = { provider, event: id, type, digest, providerKey: key, ...happened };
+    const [row] = await call<{ outcome: EventOutcome }, (typeof EVENT)[number]>(tx, KEEP_EVENT, given);
     return row?.outcome ?? 'unknown';
   }
 
@@ -149,19 +149,27 @@ export class PaymentsRepository {
     );
   }
 
-  private async run(
-    tx: TenantTransaction,
-    statement: keyof PaymentsRepository['statements'],
-    values: unknown[],
-  ): Promise<PaymentDetails | null> {
+  private async one(rows: () => Promise<PaymentDetails[]>): Promise<PaymentDetails | null> {
     try {
-      const [payment] = await tx.rows<PaymentDetails>(this.statements[statement], [tx.context.tenantId, ...values]);
+      const [payment] = await rows();
       return payment ?? null;
     } catch (error) {
       throw paymentError(error);
     }
   }
 }
+
+const PAYMENT = ['order', 'payment', 'attempt', 'provider', 'providerKey', 'paymentMethod', 'amount'] as const;
+const CAPTURE = ['payment', 'attempt', 'providerKey', 'amount'] as const;
+const VOID = ['payment', 'attempt', 'providerKey'] as const;
+const REFUND = ['payment', 'refund', 'attempt', 'providerKey', 'amount', 'tax', 'reason'] as const;
+const SETTLEMENT = ['attempt', 'result', 'providerRef', 'amount', 'declineCode'] as const;
+const EVENT = [
+  ...(['provider', 'event', 'type', 'digest', 'providerKey'] as const),
+  ...(['providerRef', 'subject', 'fact', 'amount', 'declineCode'] as const),
+] as const;
+
+const KEEP_EVENT = command('keep_webhook_event', 'keep_webhook_event AS outcome', EVENT);
 
 /** What an order asks for, and how much of it is held or taken by its live payment. */
 export interface Coverage {
@@ -218,14 +226,9 @@ const COVERAGE: NamedStatement = {
          WHERE o.tenant_id = $1 AND o.id = $2`,
 };
 
-const KEEP_EVENT: NamedStatement = {
-  name: 'keep_webhook_event',
-  text: 'SELECT waybill.keep_webhook_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS outcome',
-};
-
-/** In the order of the command function's parameters: result, reference, amount, code. */
-function settlementOf(result: ProviderResult | null): unknown[] {
-  if (result === null) return ['needs_reconciliation', null, null, null];
-  if (result.kind === 'refused') return ['refused', result.reference, null, result.code];
-  return ['succeeded', result.reference, result.amount, null];
+function settlementOf(result: ProviderResult | null) {
+  if (result === null) return { result: 'needs_reconciliation', providerRef: null, amount: null, declineCode: null };
+  const { reference: providerRef } = result;
+  if (result.kind === 'refused') return { result: 'refused', providerRef, amount: null, declineCode: result.code };
+  return { result: 'succeeded', providerRef, amount: result.amount, declineCode: null };
 }

@@ -77,7 +77,7 @@ const CHECKS: readonly { name: string; text: string }[] = [
     name: 'payments that differ from their last event',
     text: `SELECT p.id FROM waybill.payments p JOIN audit.events e
              ON e.tenant_id = p.tenant_id AND e.stream = 'payment/' || p.id AND e.version = p.version
-           WHERE e.body::jsonb -> 'snapshot' IS DISTINCT FROM waybill.payment_snapshot(p.tenant_id, p.id)`,
+           WHERE e.body::jsonb -> 'snapshot' IS DISTINCT FROM waybill.payment_snapshot(p)::jsonb`,
   },
   {
     name: 'payments whose events are not one for each version',

@@ -1,5 +1,4 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { tenantTable } from './tenant-table.js';
 
 /** Orders can be put on hold, and a note of each hold is kept. */
 export class OnHold1790000000001 implements MigrationInterface {
@@ -16,12 +15,11 @@ CREATE TABLE waybill.order_holds (
   tenant_id bigint NOT NULL,
   order_id  uuid NOT NULL,
   held_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-  reason    text NOT NULL,
+  reason    waybill.reason NOT NULL,
   CONSTRAINT order_holds_pkey PRIMARY KEY (tenant_id, order_id, held_at),
-  CONSTRAINT order_holds_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders (tenant_id, id),
-  CONSTRAINT order_holds_reason_length CHECK (length(reason) BETWEEN 1 AND 500)
+  CONSTRAINT order_holds_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders (tenant_id, id)
 )`);
-    await db.query(tenantTable('order_holds', 'holds are kept'));
+    await db.query(`SELECT waybill.make_tenant_table('waybill.order_holds', 'holds are kept')`);
     await db.query(`GRANT INSERT ON waybill.order_holds TO waybill_app`);
   }
 

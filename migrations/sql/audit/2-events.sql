@@ -19,30 +19,12 @@ COMMENT ON COLUMN audit.events.occurred_us IS 'Microseconds since 1970-01-01T00:
 
 COMMENT ON COLUMN audit.events.body IS 'JSON text, stored verbatim and hashed as stored.';
 
-CREATE FUNCTION audit.refuse_change() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RAISE EXCEPTION '% on %.% is refused: it is append-only', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME
-    USING ERRCODE = 'WB002';
-END
-$$;
-
-CREATE TRIGGER events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.events
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.events ENABLE ALWAYS TRIGGER events_00_append_only;
-
-ALTER TABLE audit.events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY events_tenant ON audit.events FOR SELECT
-  USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
+SELECT audit.make_append_only('audit.events');
 
 CREATE POLICY events_append ON audit.events FOR INSERT TO waybill_audit
   WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
 
 CREATE POLICY events_seal ON audit.events FOR SELECT TO waybill_sealer USING (true);
-
-GRANT SELECT ON audit.events TO waybill_owner, waybill_app, waybill_sealer;
 
 CREATE VIEW audit.field_changes WITH (security_invoker = true) AS
 SELECT e.tenant_id,

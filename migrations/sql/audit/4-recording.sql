@@ -1,68 +1,29 @@
 SET LOCAL ROLE waybill_audit;
 
-CREATE FUNCTION audit.changes(p_old jsonb, p_new jsonb) RETURNS jsonb
+CREATE FUNCTION audit.changes(p_old json, p_new json) RETURNS json
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_aligned boolean;
+  v_changes json;
 BEGIN
-  RETURN (
-    SELECT coalesce(jsonb_object_agg(key, jsonb_build_object('old', o.value, 'new', n.value)), '{}'::jsonb)
-    FROM jsonb_each(p_old) o FULL JOIN jsonb_each(p_new) n USING (key)
-    WHERE o.value IS DISTINCT FROM n.value AND key NOT IN ('version', 'updatedAt'));
+  -- Two snapshots of one version of their function have the same members in the same order.
+  SELECT bool_and(z.old_key = z.new_key),
+         json_object_agg(z.new_key, json_build_object('old', z.old_value, 'new', z.new_value))
+           FILTER (WHERE z.old_value::text <> z.new_value::text AND z.old_value::jsonb <> z.new_value::jsonb
+                     AND z.new_key NOT IN ('version', 'updatedAt'))
+  INTO v_aligned, v_changes
+  FROM ROWS FROM (json_each(p_old), json_each(p_new)) AS z(old_key, old_value, new_key, new_value);
+  IF v_aligned IS NOT TRUE THEN
+    SELECT json_object_agg(key, json_build_object('old', o.value, 'new', n.value)) INTO v_changes
+    FROM json_each(p_old) o FULL JOIN json_each(p_new) n USING (key)
+    WHERE o.value::jsonb IS DISTINCT FROM n.value::jsonb AND key NOT IN ('version', 'updatedAt');
+  END IF;
+  RETURN coalesce(v_changes, '{}');
 END
 $$;
 
 COMMENT ON FUNCTION audit.changes IS
   'Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.';
-
-CREATE FUNCTION audit.record_change() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
-DECLARE
-  v_stream text := TG_ARGV[0] || '/' || NEW.id;
-  v_type text := TG_ARGV[0] || '.created';
-  v_event_id uuid := gen_random_uuid();
-  v_occurred_us bigint := extract(epoch FROM NEW.updated_at) * 1000000;
-  v_actor uuid := current_setting('waybill.actor')::uuid;
-  v_snapshot jsonb;
-  v_changes jsonb;
-  v_reason text;
-  v_prev_hash bytea;
-  v_prev_body text;
-  v_body text;
-BEGIN
-  IF TG_ARGV[1] = 'waybill.order_snapshot' THEN
-    v_snapshot := waybill.order_snapshot(NEW.tenant_id, NEW.id);
-  ELSE
-    EXECUTE 'SELECT ' || TG_ARGV[1] || '($1, $2)' INTO STRICT v_snapshot USING NEW.tenant_id, NEW.id;
-  END IF;
-  IF TG_OP = 'INSERT' THEN
-    v_prev_hash := audit.genesis_hash(NEW.tenant_id, v_stream);
-  ELSE
-    SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
-    WHERE e.tenant_id = NEW.tenant_id AND e.stream = v_stream AND e.version = NEW.version - 1;
-    v_changes := audit.changes(v_prev_body::jsonb -> 'snapshot', v_snapshot);
-    v_type := coalesce(TG_ARGV[4], TG_ARGV[0] || '.updated');
-    IF NEW.status <> OLD.status THEN
-      v_type := TG_ARGV[0] || '.' || NEW.status;
-      IF TG_ARGV[2] = 'waybill.order_status_history' THEN
-        SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
-        WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
-      ELSE
-        EXECUTE format('SELECT h.reason FROM %s h WHERE h.tenant_id = $1 AND h.%I = $2 ORDER BY h.seq DESC LIMIT 1',
-                     TG_ARGV[2], TG_ARGV[3])
-      INTO STRICT v_reason USING NEW.tenant_id, NEW.id;
-      END IF;
-    END IF;
-  END IF;
-  v_body := jsonb_build_object('table', TG_TABLE_NAME, 'reason', v_reason, 'changes', v_changes, 'snapshot', v_snapshot,
-                               'requestId', nullif(current_setting('waybill.request_id', true), ''))::text;
-  PERFORM audit.append(NEW.tenant_id, v_event_id, v_stream, NEW.version, v_occurred_us, v_type, v_actor, v_body, v_prev_hash);
-  RETURN NULL;
-END
-$$;
-
-COMMENT ON FUNCTION audit.record_change IS
-  'AFTER INSERT OR UPDATE … FOR EACH ROW, arguments: stream prefix, snapshot function(tenant, id), history table, its column for this entity, and, where it isn''t <prefix>.updated, the type of a change that leaves the status. Appends one event.';
-
-GRANT EXECUTE ON FUNCTION audit.pii_digest, audit.record_change TO waybill_owner;
 
 CREATE FUNCTION audit.append(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint,
                              p_type text, p_actor uuid, p_body text, p_prev_hash bytea) RETURNS void
@@ -77,5 +38,73 @@ $$;
 
 COMMENT ON FUNCTION audit.append IS
   'Appends one event and queues it for sealing. Nobody but waybill_audit''s own functions may execute it.';
+
+CREATE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamptz, p_type text,
+                             p_reason text, p_snapshot text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_prev_hash bytea;
+  v_prev_body text;
+  v_changes text;
+BEGIN
+  IF p_version = 1 THEN
+    v_prev_hash := audit.genesis_hash(p_tenant, p_stream);
+  ELSE
+    SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
+    WHERE e.tenant_id = p_tenant AND e.stream = p_stream AND e.version = p_version - 1;
+    v_changes := audit.changes(v_prev_body::json -> 'snapshot', p_snapshot::json);
+  END IF;
+  PERFORM audit.append(
+    p_tenant, gen_random_uuid(), p_stream, p_version, (extract(epoch FROM p_at) * 1000000)::bigint, p_type,
+    current_setting('waybill.actor')::uuid,
+    concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"changes":', coalesce(v_changes, 'null'),
+           ',"snapshot":', p_snapshot, ',"requestId":',
+           coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'), '}'),
+    v_prev_hash);
+END
+$$;
+
+COMMENT ON FUNCTION audit.record IS
+  'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. Nobody but waybill_audit''s own functions may execute it.';
+
+CREATE FUNCTION audit.create_recorder(p_machine text, p_table regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format($create$
+CREATE FUNCTION audit.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $record$
+DECLARE
+  v_type text := 'updated';
+  v_reason text;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    v_type := 'created';
+    INSERT INTO waybill.%3$I (tenant_id, %4$I, seq, to_status, changed_by, changed_at, request_id)
+    VALUES (NEW.tenant_id, NEW.id, 1, NEW.status, current_setting('waybill.actor')::uuid, NEW.updated_at,
+            nullif(current_setting('waybill.request_id', true), ''));
+  ELSIF NEW.version = OLD.version THEN
+    RETURN NULL;
+  ELSIF NEW.status <> OLD.status THEN
+    v_type := NEW.status;
+    SELECT h.reason INTO STRICT v_reason FROM waybill.%3$I h
+    WHERE h.tenant_id = NEW.tenant_id AND h.%4$I = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  END IF;
+  PERFORM audit.record(%6$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       coalesce(TG_ARGV[0], %7$L || v_type), v_reason, waybill.%5$I(NEW));
+  RETURN NULL;
+END
+$record$ $create$,
+    'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
+    (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.');
+  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_machine,
+                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.');
+  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_machine);
+END
+$$;
+
+COMMENT ON FUNCTION audit.create_recorder IS
+  'Makes the trigger function audit.record_<machine>. For waybill.attach_machine, as waybill_audit.';
+
+GRANT EXECUTE ON FUNCTION audit.pii_digest, audit.create_recorder TO waybill_owner;
 
 RESET ROLE;

@@ -1,5 +1,3 @@
-GRANT SELECT (tenant_id, id, subject) ON waybill.users TO waybill_audit;
-
 SET LOCAL ROLE waybill_audit;
 
 CREATE TABLE audit.queue (
@@ -28,22 +26,20 @@ CREATE TABLE audit.leaves (
   stream     text COLLATE "C" NOT NULL,
   version    bigint NOT NULL,
   signature  bytea NOT NULL,
-  leaf_hash  bytea NOT NULL,
+  leaf_hash  waybill.bytes32 NOT NULL,
   CONSTRAINT leaves_pkey PRIMARY KEY (tenant_id, leaf_index),
   CONSTRAINT leaves_event_key UNIQUE (tenant_id, stream, version),
   CONSTRAINT leaves_index_range CHECK (leaf_index BETWEEN 0 AND 9007199254740991),
-  CONSTRAINT leaves_signature_length CHECK (octet_length(signature) = 64),
-  CONSTRAINT leaves_hash_length CHECK (octet_length(leaf_hash) = 32)
+  CONSTRAINT leaves_signature_length CHECK (octet_length(signature) = 64)
 );
 
 CREATE TABLE audit.nodes (
   tenant_id  bigint NOT NULL,
   level      smallint NOT NULL,
   node_index bigint NOT NULL,
-  hash       bytea NOT NULL,
+  hash       waybill.bytes32 NOT NULL,
   CONSTRAINT nodes_pkey PRIMARY KEY (tenant_id, level, node_index),
-  CONSTRAINT nodes_level_check CHECK (level > 0 AND level % 8 = 0),
-  CONSTRAINT nodes_hash_length CHECK (octet_length(hash) = 32)
+  CONSTRAINT nodes_level_check CHECK (level > 0 AND level % 8 = 0)
 );
 
 COMMENT ON TABLE audit.nodes IS
@@ -52,20 +48,18 @@ COMMENT ON TABLE audit.nodes IS
 CREATE TABLE audit.checkpoints (
   tenant_id  bigint NOT NULL,
   size       bigint NOT NULL,
-  root       bytea NOT NULL,
+  root       waybill.bytes32 NOT NULL,
   note       text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT checkpoints_pkey PRIMARY KEY (tenant_id, size),
-  CONSTRAINT checkpoints_root_length CHECK (octet_length(root) = 32)
+  CONSTRAINT checkpoints_pkey PRIMARY KEY (tenant_id, size)
 );
 
 CREATE TABLE audit.keys (
   tenant_id  bigint NOT NULL,
   valid_from bigint NOT NULL,
-  public_key bytea NOT NULL,
+  public_key waybill.bytes32 NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from),
-  CONSTRAINT keys_public_key_length CHECK (octet_length(public_key) = 32)
+  CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from)
 );
 
 COMMENT ON COLUMN audit.keys.valid_from IS 'Index of the first leaf that this Ed25519 key signs.';
@@ -86,104 +80,15 @@ CREATE TABLE audit.verifications (
 
 CREATE INDEX verifications_finished_idx ON audit.verifications (tenant_id, finished_at);
 
-ALTER TABLE audit.logs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+SELECT audit.make_append_only(t), audit.make_sealers(t)
+FROM unnest('{audit.logs,audit.leaves,audit.nodes,audit.checkpoints,audit.keys,audit.verifications}'::regclass[]) AS t;
 
-CREATE POLICY logs_tenant ON audit.logs FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY logs_seal ON audit.logs TO waybill_sealer USING (true) WITH CHECK (true);
-
-GRANT SELECT ON audit.logs TO waybill_owner, waybill_app, waybill_sealer;
-
-ALTER TABLE audit.leaves ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY leaves_tenant ON audit.leaves FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY leaves_seal ON audit.leaves TO waybill_sealer USING (true) WITH CHECK (true);
-
-GRANT SELECT ON audit.leaves TO waybill_owner, waybill_app, waybill_sealer;
-
-ALTER TABLE audit.nodes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY nodes_tenant ON audit.nodes FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY nodes_seal ON audit.nodes TO waybill_sealer USING (true) WITH CHECK (true);
-
-GRANT SELECT ON audit.nodes TO waybill_owner, waybill_app, waybill_sealer;
-
-ALTER TABLE audit.checkpoints ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY checkpoints_tenant ON audit.checkpoints FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY checkpoints_seal ON audit.checkpoints TO waybill_sealer USING (true) WITH CHECK (true);
-
-GRANT SELECT ON audit.checkpoints TO waybill_owner, waybill_app, waybill_sealer;
-
-ALTER TABLE audit.keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY keys_tenant ON audit.keys FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY keys_seal ON audit.keys TO waybill_sealer USING (true) WITH CHECK (true);
-
-GRANT SELECT ON audit.keys TO waybill_owner, waybill_app, waybill_sealer;
-
-ALTER TABLE audit.verifications ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY verifications_tenant ON audit.verifications FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY verifications_seal ON audit.verifications TO waybill_sealer USING (true) WITH CHECK (true);
-
-GRANT SELECT ON audit.verifications TO waybill_owner, waybill_app, waybill_sealer;
-
-ALTER TABLE audit.queue ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY queue_tenant ON audit.queue FOR SELECT USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
+-- From the queue rows go when they are sealed, and only the append makes them.
+SELECT audit.make_append_only('audit.queue', 'UPDATE OR TRUNCATE');
 
 CREATE POLICY queue_seal ON audit.queue TO waybill_sealer USING (true) WITH CHECK (true);
 
-GRANT SELECT ON audit.queue TO waybill_owner, waybill_app, waybill_sealer;
-
-GRANT INSERT ON audit.logs TO waybill_sealer;
-
-CREATE TRIGGER logs_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.logs
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.logs ENABLE ALWAYS TRIGGER logs_00_append_only;
-
-GRANT INSERT ON audit.leaves TO waybill_sealer;
-
-CREATE TRIGGER leaves_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.leaves
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.leaves ENABLE ALWAYS TRIGGER leaves_00_append_only;
-
-GRANT INSERT ON audit.nodes TO waybill_sealer;
-
-CREATE TRIGGER nodes_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.nodes
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.nodes ENABLE ALWAYS TRIGGER nodes_00_append_only;
-
-GRANT INSERT ON audit.checkpoints TO waybill_sealer;
-
-CREATE TRIGGER checkpoints_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.checkpoints
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.checkpoints ENABLE ALWAYS TRIGGER checkpoints_00_append_only;
-
-GRANT INSERT ON audit.keys TO waybill_sealer;
-
-CREATE TRIGGER keys_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.keys
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.keys ENABLE ALWAYS TRIGGER keys_00_append_only;
-
-GRANT INSERT ON audit.verifications TO waybill_sealer;
-
-CREATE TRIGGER verifications_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit.verifications
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.verifications ENABLE ALWAYS TRIGGER verifications_00_append_only;
-
+-- To lock its row.
 GRANT UPDATE ON audit.logs TO waybill_sealer;
 
 CREATE POLICY queue_append ON audit.queue FOR INSERT TO waybill_audit WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
@@ -192,17 +97,12 @@ CREATE POLICY logs_lock ON audit.logs FOR UPDATE TO waybill_audit USING (tenant_
 
 GRANT DELETE ON audit.queue TO waybill_sealer;
 
-CREATE TRIGGER queue_00_no_update BEFORE UPDATE OR TRUNCATE ON audit.queue
-  FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
-
-ALTER TABLE audit.queue ENABLE ALWAYS TRIGGER queue_00_no_update;
-
 CREATE FUNCTION audit.record_log_event(p_tenant bigint, p_type text, p_snapshot jsonb) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
   v_stream text := 'log/' || p_tenant;
   v_last audit.events;
-  v_actor uuid;
+  v_actor uuid := waybill.system_user(p_tenant);
   v_occurred_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
 BEGIN
   IF p_type NOT IN ('log.key-rotated', 'log.resumed') THEN
@@ -214,7 +114,6 @@ BEGIN
     RAISE EXCEPTION 'Tenant % has no log in this context', p_tenant
       USING ERRCODE = 'WB001', HINT = 'First in the same transaction: SELECT waybill.set_context(tenant, NULL, …);';
   END IF;
-  SELECT u.id INTO STRICT v_actor FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
   SELECT e.* INTO v_last FROM audit.events e
   WHERE e.tenant_id = p_tenant AND e.stream = v_stream ORDER BY e.version DESC LIMIT 1;
   PERFORM audit.append(p_tenant, gen_random_uuid(), v_stream, coalesce(v_last.version, 0) + 1,

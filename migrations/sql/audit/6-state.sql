@@ -1,15 +1,14 @@
 SET LOCAL ROLE waybill_audit;
 
-CREATE FUNCTION audit.state_sources() RETURNS TABLE (prefix text, entity_table regclass, snapshot_function text)
+CREATE FUNCTION audit.state_sources() RETURNS TABLE (prefix text, entity_table regclass)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT DISTINCT a.args[1], t.tgrelid::regclass, a.args[2]
-  FROM pg_trigger t
-  CROSS JOIN LATERAL (SELECT string_to_array(encode(t.tgargs, 'escape'), '\000') AS args) a
-  WHERE t.tgfoid = 'audit.record_change()'::regprocedure
+  SELECT DISTINCT substr(p.proname, length('record_') + 1), t.tgrelid::regclass
+  FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+  WHERE p.pronamespace = 'audit'::regnamespace AND starts_with(p.proname, 'record_')
 $$;
 
 COMMENT ON FUNCTION audit.state_sources IS
-  'Which tables have streams: prefix, table, snapshot function, as the arguments of their triggers on audit.record_change say.';
+  'Which tables have streams: the prefix of their streams and the table, as the triggers that audit.make_recorder made say.';
 
 CREATE FUNCTION audit.state_faults(p_tenant bigint, p_prefix text, p_after uuid, p_limit int)
 RETURNS TABLE (last_id uuid, code text, stream text, version bigint, detail text)
@@ -22,11 +21,11 @@ DECLARE
 BEGIN
   SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
   FOR v_entity IN EXECUTE format($q$
-    SELECT t.id, %s(t.tenant_id, t.id) AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
-    FROM (SELECT tenant_id, id FROM %s WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3) t
+    SELECT t.id, waybill.%I(t.entity)::jsonb AS state, e.version, e.body::jsonb -> 'snapshot' AS snapshot
+    FROM (SELECT x.id, x AS entity FROM %s x WHERE x.tenant_id = $1 AND x.id > $2 ORDER BY x.id LIMIT $3) t
     LEFT JOIN LATERAL (SELECT version, body FROM audit.events
                        WHERE tenant_id = $1 AND stream = $4 || '/' || t.id ORDER BY version DESC LIMIT 1) e ON true
-    ORDER BY t.id $q$, v_source.snapshot_function, v_source.entity_table)
+    ORDER BY t.id $q$, v_source.prefix || '_snapshot', v_source.entity_table)
     USING p_tenant, p_after, p_limit, p_prefix
   LOOP
     last_id := v_entity.id;

@@ -16,4 +16,5 @@ CREATE SCHEMA waybill;
 
 GRANT USAGE ON SCHEMA waybill TO waybill_app, waybill_audit, waybill_sealer;
 
+-- Functions are executable by PUBLIC unless this default is gone; it must be gone before the first function.
 ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;

@@ -1,6 +1,3 @@
-COMMENT ON FUNCTION waybill.require_key IS
-  'Refuses where waybill.claim_key has refused the key of this transaction.';
-
 CREATE FUNCTION waybill.claim_key(
   p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea,
   p_lease_token uuid, p_lease interval,
@@ -37,14 +34,9 @@ BEGIN
         outcome := waybill.refuse_writes('in_flight');
         RETURN;
       END IF;
-      UPDATE waybill.idempotency_keys k
-      SET request_hash = p_hash, status = 'processing', lease_token = p_lease_token, lease_until = v_now + p_lease,
-          attempt = 1, call_started_at = NULL, provider_ref = NULL, resource = NULL, response_status = NULL,
-          response_headers = NULL, response_body = NULL, created_at = v_now, expires_at = NULL
+      DELETE FROM waybill.idempotency_keys k
       WHERE k.tenant_id = p_tenant AND k.idempotency_key = p_key AND k.expires_at <= v_now;
-      CONTINUE WHEN NOT FOUND; -- the sweeper was faster
-      outcome := 'claimed';
-      RETURN;
+      CONTINUE;
     END IF;
 
     IF v_key.request_hash <> p_hash THEN
@@ -87,24 +79,19 @@ CREATE FUNCTION waybill.complete_key(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_status text := CASE WHEN p_status < 300 THEN 'completed' ELSE 'failed' END;
-  v_ttl interval;
+  v_now timestamptz := clock_timestamp();
   v_expires_at timestamptz;
 BEGIN
-  SELECT p.ttl INTO v_ttl FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
   IF NOT FOUND THEN
-    v_ttl := p_default_ttl;
+    v_expires_at := coalesce(v_now + p_default_ttl, 'infinity');
   END IF;
-  v_expires_at := coalesce(clock_timestamp() + v_ttl, 'infinity');
   IF p_lease_token IS NULL THEN
     -- Nothing, where the transaction that claimed the key was another one.
-    INSERT INTO waybill.idempotency_keys AS k (tenant_id, idempotency_key, request_hash, status, response_status,
-                                               response_headers, response_body, resource, created_at, expires_at)
+    INSERT INTO waybill.idempotency_keys (tenant_id, idempotency_key, request_hash, status, response_status,
+                                          response_headers, response_body, resource, created_at, expires_at)
     SELECT p_tenant, p_key, p_hash, v_status, p_status, p_headers, p_body, p_resource, now(), v_expires_at
-    WHERE current_setting('waybill.locked_key', true) = p_key
-    ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
-    SET status = EXCLUDED.status, response_status = EXCLUDED.response_status, response_headers = EXCLUDED.response_headers,
-        response_body = EXCLUDED.response_body, resource = EXCLUDED.resource, expires_at = EXCLUDED.expires_at
-    WHERE k.status = 'processing' AND k.lease_token IS NULL AND k.request_hash = EXCLUDED.request_hash;
+    WHERE current_setting('waybill.locked_key', true) = p_key;
   ELSE
     UPDATE waybill.idempotency_keys k
     SET status = v_status, lease_token = NULL, lease_until = NULL, response_status = p_status,
@@ -121,3 +108,5 @@ $$;
 
 COMMENT ON FUNCTION waybill.complete_key IS
   'Stores the answer under a key that this transaction has claimed (by the request''s hash) or that its worker holds (by the lease). The default time to live is for tenants without a policy; null is for ever.';
+
+GRANT EXECUTE ON FUNCTION waybill.claim_key, waybill.complete_key TO waybill_app;

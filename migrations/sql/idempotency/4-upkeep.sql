@@ -1,23 +1,13 @@
-CREATE FUNCTION waybill.tenant_ids() RETURNS SETOF bigint
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT t.id FROM waybill.tenants t ORDER BY t.id
-$$;
-
-COMMENT ON FUNCTION waybill.tenant_ids IS
-  'The ids of all tenants, for background work that goes tenant by tenant.';
-
 CREATE FUNCTION waybill.sweep_keys(p_tenant bigint, p_limit int, OUT swept int, OUT backlog int)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock_timestamp();
-  v_system uuid;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('waybill.sweep_keys'), hashint8(p_tenant)) THEN
     RETURN; -- another process sweeps this tenant
   END IF;
   PERFORM waybill.set_context(p_tenant, NULL, ARRAY['system'], 'sweep_keys');
-  SELECT u.id INTO v_system FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.subject = 'system';
-  PERFORM waybill.set_context(p_tenant, v_system, ARRAY['system'], 'sweep_keys');
+  PERFORM waybill.set_context(p_tenant, waybill.system_user(p_tenant), ARRAY['system'], 'sweep_keys');
   -- Materialized: as a plain subquery it may run more than once within a join, and take more than a batch.
   WITH expired AS MATERIALIZED (
     SELECT e.idempotency_key FROM waybill.idempotency_keys e
@@ -51,5 +41,4 @@ $$;
 COMMENT ON FUNCTION waybill.erase_answers IS
   'Blanks every stored answer that shows one of these resources (order/<id>). Belongs into the transaction that erases the person; one pass over the tenant''s keys, however many resources.';
 
-GRANT EXECUTE ON FUNCTION waybill.claim_key, waybill.complete_key, waybill.sweep_keys, waybill.erase_answers,
-                          waybill.tenant_ids TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.sweep_keys, waybill.erase_answers TO waybill_app;

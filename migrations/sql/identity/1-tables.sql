@@ -7,8 +7,24 @@ CREATE TABLE waybill.tenants (
   CONSTRAINT tenants_slug_key UNIQUE (slug),
   CONSTRAINT tenants_id_range CHECK (id BETWEEN 1 AND 9007199254740991),
   CONSTRAINT tenants_slug_format CHECK (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
+  -- A tenant is named in tokens by its id or its slug: digits alone must mean one thing only.
+  CONSTRAINT tenants_slug_not_a_number CHECK (slug !~ '^[0-9]+$'),
   CONSTRAINT tenants_name_length CHECK (length(name) BETWEEN 1 AND 200)
 );
+
+ALTER TABLE waybill.tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY tenants_own ON waybill.tenants FOR SELECT TO waybill_app
+  USING (id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
+
+CREATE POLICY tenants_all ON waybill.tenants TO waybill_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenants_read ON waybill.tenants FOR SELECT TO waybill_sealer USING (true);
+
+CREATE TRIGGER tenants_00_refused BEFORE DELETE OR TRUNCATE ON waybill.tenants
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('a tenant''s history must outlive it');
+
+GRANT SELECT ON waybill.tenants TO waybill_app, waybill_sealer;
 
 CREATE TABLE waybill.users (
   tenant_id    bigint NOT NULL,
@@ -24,91 +40,47 @@ CREATE TABLE waybill.users (
   CONSTRAINT users_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id),
   CONSTRAINT users_kind_check CHECK (kind IN ('human', 'service', 'system')),
   CONSTRAINT users_subject_length CHECK (length(subject) BETWEEN 1 AND 255),
-  CONSTRAINT users_display_name_length CHECK (length(display_name) BETWEEN 1 AND 200)
+  CONSTRAINT users_display_name_length CHECK (length(display_name) BETWEEN 1 AND 200),
+  CONSTRAINT users_system_role CHECK ((kind = 'system') = ('system' = ANY (roles))),
+  -- set_context joins roles with commas: a role 'viewer,admin' would be two.
+  CONSTRAINT users_roles_format CHECK (
+    cardinality(roles) <= 50
+    AND (cardinality(roles) = 0 OR array_to_string(roles, ',', '') ~ '^[a-z][a-z0-9_-]{0,62}(,[a-z][a-z0-9_-]{0,62})*$'))
 );
+
+CREATE UNIQUE INDEX users_system_key ON waybill.users (tenant_id) WHERE kind = 'system';
+
+SELECT waybill.make_tenant_table('waybill.users', 'disable it instead: history refers to this row');
+
+CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW
+  WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind))
+  EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
 
 CREATE TABLE waybill.api_keys (
   tenant_id    bigint NOT NULL,
   id           uuid NOT NULL,
   user_id      uuid NOT NULL,
   prefix       text COLLATE "C" NOT NULL,
-  hash         bytea NOT NULL,
+  hash         waybill.bytes32 NOT NULL,
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   expires_at   timestamptz,
   revoked_at   timestamptz,
   last_used_at timestamptz,
+  name         text NOT NULL DEFAULT 'unnamed',
   CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, prefix),
   CONSTRAINT api_keys_user_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES waybill.users (tenant_id, id),
-  CONSTRAINT api_keys_hash_length CHECK (octet_length(hash) = 32)
+  CONSTRAINT api_keys_name_length CHECK (length(name) BETWEEN 1 AND 100)
 );
 
-ALTER TABLE waybill.tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE INDEX api_keys_user_idx ON waybill.api_keys (tenant_id, user_id);
 
-CREATE POLICY tenants_own ON waybill.tenants FOR SELECT TO waybill_app
-  USING (id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE POLICY tenants_all ON waybill.tenants TO waybill_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenants_read ON waybill.tenants FOR SELECT TO waybill_sealer USING (true);
-
-CREATE TRIGGER tenants_00_no_truncate BEFORE DELETE OR TRUNCATE ON waybill.tenants
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('a tenant''s history must outlive it');
-
-GRANT SELECT ON waybill.tenants TO waybill_app, waybill_sealer;
-
-ALTER TABLE waybill.users ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY users_tenant ON waybill.users
-  USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint)
-  WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER users_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.users
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-CREATE TRIGGER users_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.users
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row');
-
-GRANT SELECT ON waybill.users TO waybill_app;
-
-ALTER TABLE waybill.api_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY api_keys_tenant ON waybill.api_keys
-  USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint)
-  WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER api_keys_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.api_keys
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-CREATE TRIGGER api_keys_00_no_delete BEFORE DELETE OR TRUNCATE ON waybill.api_keys
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable or revoke instead: history refers to this row');
-
-GRANT SELECT ON waybill.api_keys TO waybill_app;
-
-CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW
-  WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind))
-  EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
+SELECT waybill.make_tenant_table('waybill.api_keys', 'revoke it instead: history refers to this row');
 
 CREATE TRIGGER api_keys_10_identity BEFORE UPDATE ON waybill.api_keys FOR EACH ROW
   WHEN ((NEW.tenant_id, NEW.id, NEW.user_id, NEW.prefix, NEW.hash)
         IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.user_id, OLD.prefix, OLD.hash))
   EXECUTE FUNCTION waybill.refuse_change('a key is revoked and replaced, never rewritten');
-
-ALTER TABLE waybill.tenants ADD CONSTRAINT tenants_slug_not_a_number CHECK (slug !~ '^[0-9]+$');
-
-ALTER TABLE waybill.users
-  ADD CONSTRAINT users_system_role CHECK ((kind = 'system') = ('system' = ANY (roles))),
-  ADD CONSTRAINT users_roles_format CHECK (
-    cardinality(roles) <= 50
-    AND (cardinality(roles) = 0 OR array_to_string(roles, ',', '') ~ '^[a-z][a-z0-9_-]{0,62}(,[a-z][a-z0-9_-]{0,62})*$'));
-
-CREATE UNIQUE INDEX users_system_key ON waybill.users (tenant_id) WHERE kind = 'system';
-
-ALTER TABLE waybill.api_keys
-  ADD COLUMN name text NOT NULL DEFAULT 'unnamed',
-  ADD CONSTRAINT api_keys_name_length CHECK (length(name) BETWEEN 1 AND 100);
-
-CREATE INDEX api_keys_user_idx ON waybill.api_keys (tenant_id, user_id);
 
 CREATE TRIGGER api_keys_10_revoked BEFORE UPDATE ON waybill.api_keys FOR EACH ROW
   WHEN (OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at)

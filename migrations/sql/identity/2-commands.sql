@@ -14,6 +14,35 @@ $$;
 COMMENT ON FUNCTION waybill.create_tenant IS
   'Makes a tenant and its system user, and leaves the transaction in the context of both. For waybill_owner.';
 
+CREATE FUNCTION waybill.tenant_ids() RETURNS SETOF bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT t.id FROM waybill.tenants t ORDER BY t.id
+$$;
+
+COMMENT ON FUNCTION waybill.tenant_ids IS
+  'The ids of all tenants, for background work that goes tenant by tenant.';
+
+CREATE FUNCTION waybill.system_user(p_tenant bigint) RETURNS uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT u.id FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.kind = 'system');
+END
+$$;
+
+COMMENT ON FUNCTION waybill.system_user IS
+  'The user as which background work of a tenant acts. In the tenant''s context; null in another.';
+
+CREATE FUNCTION waybill.reference_user(p_table regclass, p_column text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY (tenant_id, %I) REFERENCES waybill.users (tenant_id, id)',
+                 p_table, (SELECT c.relname FROM pg_class c WHERE c.oid = p_table) || '_user_fkey', p_column);
+END
+$$;
+
+COMMENT ON FUNCTION waybill.reference_user IS
+  'Makes a column of a table of a tenant name one of the tenant''s users. For migrations.';
+
 CREATE FUNCTION waybill.find_tenant(p_name text) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT t.id FROM waybill.tenants t
@@ -144,5 +173,7 @@ $$;
 COMMENT ON FUNCTION waybill.revoke_api_key IS
   'Revokes a key, if it is not revoked yet, and returns it; no row when there is none.';
 
-GRANT EXECUTE ON FUNCTION waybill.find_tenant, waybill.meet_user, waybill.record_key_use, waybill.lock_users,
+GRANT EXECUTE ON FUNCTION waybill.system_user TO waybill_audit;
+
+GRANT EXECUTE ON FUNCTION waybill.tenant_ids, waybill.find_tenant, waybill.meet_user, waybill.record_key_use, waybill.lock_users,
   waybill.create_user, waybill.change_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;

@@ -1,22 +1,45 @@
+CREATE DOMAIN waybill.attempt_status AS text COLLATE "C"
+  CONSTRAINT attempt_status_check CHECK (VALUE IN ('processing', 'succeeded', 'refused', 'needs_reconciliation'));
+
+CREATE DOMAIN waybill.provider_operation AS text COLLATE "C"
+  CONSTRAINT provider_operation_check CHECK (VALUE IN ('authorize', 'capture', 'void', 'refund'));
+
+CREATE DOMAIN waybill.event_outcome AS text COLLATE "C"
+  CONSTRAINT event_outcome_check CHECK (VALUE IN ('applied', 'nothing-to-do', 'unknown'));
+
+CREATE DOMAIN waybill.provider_name AS text COLLATE "C"
+  CONSTRAINT provider_name_format CHECK (length(VALUE) <= 32 AND VALUE ~ '^[a-z][a-z0-9_-]*$');
+
+CREATE DOMAIN waybill.provider_text AS text COLLATE "C"
+  CONSTRAINT provider_text_length CHECK (length(VALUE) BETWEEN 1 AND 255);
+
+COMMENT ON DOMAIN waybill.provider_text IS 'What a provider calls something of its own: a payment, a method, an event.';
+
+CREATE DOMAIN waybill.provider_key AS text COLLATE "C"
+  CONSTRAINT provider_key_format CHECK (length(VALUE) = 64 AND VALUE ~ '^[0-9a-f]+$');
+
+CREATE DOMAIN waybill.decline_code AS text COLLATE "C"
+  CONSTRAINT decline_code_length CHECK (length(VALUE) BETWEEN 1 AND 100);
+
 CREATE TABLE waybill.payments (
   tenant_id         bigint NOT NULL,
   id                uuid NOT NULL,
   order_id          uuid NOT NULL,
-  provider          text COLLATE "C" NOT NULL,
-  provider_ref      text COLLATE "C",
-  status            text COLLATE "C" NOT NULL,
+  provider          waybill.provider_name NOT NULL,
+  provider_ref      waybill.provider_text,
+  status            text COLLATE "C" NOT NULL DEFAULT 'processing',
   version           int NOT NULL DEFAULT 1,
-  currency          text COLLATE "C" NOT NULL,
-  amount            bigint NOT NULL,
-  tax               bigint NOT NULL,
-  authorized        bigint NOT NULL DEFAULT 0,
-  captured          bigint NOT NULL DEFAULT 0,
-  captured_tax      bigint NOT NULL DEFAULT 0,
-  refunding         bigint NOT NULL DEFAULT 0,
-  refunding_tax     bigint NOT NULL DEFAULT 0,
-  refunded          bigint NOT NULL DEFAULT 0,
-  refunded_tax      bigint NOT NULL DEFAULT 0,
-  decline_code      text COLLATE "C",
+  currency          waybill.currency_code NOT NULL,
+  amount            waybill.minor_units NOT NULL,
+  tax               waybill.minor_units NOT NULL,
+  authorized        waybill.minor_units NOT NULL DEFAULT 0,
+  captured          waybill.minor_units NOT NULL DEFAULT 0,
+  captured_tax      waybill.minor_units NOT NULL DEFAULT 0,
+  refunding         waybill.minor_units NOT NULL DEFAULT 0,
+  refunding_tax     waybill.minor_units NOT NULL DEFAULT 0,
+  refunded          waybill.minor_units NOT NULL DEFAULT 0,
+  refunded_tax      waybill.minor_units NOT NULL DEFAULT 0,
+  decline_code      waybill.decline_code,
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   transition_reason text,
@@ -25,21 +48,15 @@ CREATE TABLE waybill.payments (
   CONSTRAINT payments_provider_ref_key UNIQUE (tenant_id, provider, provider_ref),
   CONSTRAINT payments_status_check CHECK (status IN ('processing', 'authorized', 'declined', 'capturing', 'captured',
     'voiding', 'voided', 'refunded', 'needs_reconciliation')),
-  CONSTRAINT payments_provider_format CHECK (provider ~ '^[a-z][a-z0-9_-]{0,31}$'),
-  CONSTRAINT payments_provider_ref_length CHECK (length(provider_ref) BETWEEN 1 AND 255),
-  CONSTRAINT payments_version_positive CHECK (version >= 1),
-  CONSTRAINT payments_currency_format CHECK (currency ~ '^[A-Z]{3}$'),
-  CONSTRAINT payments_amount_range CHECK (amount BETWEEN 1 AND 9007199254740991 AND tax BETWEEN 0 AND amount),
-  CONSTRAINT payments_authorized_within_amount CHECK (authorized BETWEEN 0 AND amount),
+  CONSTRAINT payments_amount_range CHECK (amount >= 1 AND tax <= amount),
+  CONSTRAINT payments_authorized_within_amount CHECK (authorized <= amount),
   CONSTRAINT payments_captured_within_authorized CHECK (captured BETWEEN 0 AND authorized
     AND captured_tax BETWEEN 0 AND tax AND captured - captured_tax BETWEEN 0 AND amount - tax),
   CONSTRAINT payments_refunded_within_captured CHECK (
     refunded >= 0 AND refunding >= 0 AND refunded + refunding <= captured
     AND refunded_tax >= 0 AND refunding_tax >= 0 AND refunded_tax + refunding_tax <= captured_tax
     AND refunded >= refunded_tax AND refunding >= refunding_tax
-    AND (refunded - refunded_tax) + (refunding - refunding_tax) <= captured - captured_tax),
-  CONSTRAINT payments_decline_code_length CHECK (length(decline_code) BETWEEN 1 AND 100),
-  CONSTRAINT payments_transition_reason_passes CHECK (transition_reason IS NULL)
+    AND (refunded - refunded_tax) + (refunding - refunding_tax) <= captured - captured_tax)
 );
 
 COMMENT ON COLUMN waybill.payments.refunding IS
@@ -51,59 +68,56 @@ CREATE UNIQUE INDEX payments_live_key ON waybill.payments (tenant_id, order_id)
 COMMENT ON INDEX waybill.payments_live_key IS
   'At most one live payment an order, whatever becomes of idempotency keys. Every state that holds money or may yet is live.';
 
+SELECT waybill.make_tenant_table('waybill.payments', 'money that moved is never forgotten');
+
+
 CREATE TABLE waybill.refunds (
   tenant_id         bigint NOT NULL,
   id                uuid NOT NULL,
   payment_id        uuid NOT NULL,
-  status            text COLLATE "C" NOT NULL,
+  status            text COLLATE "C" NOT NULL DEFAULT 'processing',
   version           int NOT NULL DEFAULT 1,
-  amount            bigint NOT NULL,
-  tax               bigint NOT NULL,
-  reason            text,
-  provider_ref      text COLLATE "C",
-  decline_code      text COLLATE "C",
+  amount            waybill.minor_units NOT NULL,
+  tax               waybill.minor_units NOT NULL,
+  reason            waybill.reason,
+  provider_ref      waybill.provider_text,
+  decline_code      waybill.decline_code,
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   transition_reason text,
   CONSTRAINT refunds_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
   CONSTRAINT refunds_status_check CHECK (status IN ('processing', 'succeeded', 'failed', 'needs_reconciliation')),
-  CONSTRAINT refunds_version_positive CHECK (version >= 1),
-  CONSTRAINT refunds_amount_range CHECK (amount BETWEEN 1 AND 9007199254740991 AND tax BETWEEN 0 AND amount),
-  CONSTRAINT refunds_reason_length CHECK (length(reason) BETWEEN 1 AND 500),
-  CONSTRAINT refunds_provider_ref_length CHECK (length(provider_ref) BETWEEN 1 AND 255),
-  CONSTRAINT refunds_decline_code_length CHECK (length(decline_code) BETWEEN 1 AND 100),
-  CONSTRAINT refunds_transition_reason_passes CHECK (transition_reason IS NULL)
+  CONSTRAINT refunds_amount_range CHECK (amount >= 1 AND tax <= amount)
 );
 
 CREATE INDEX refunds_payment_idx ON waybill.refunds (tenant_id, payment_id, created_at, id);
 
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id);
 
+SELECT waybill.make_tenant_table('waybill.refunds', 'money that moved is never forgotten');
+
+
 CREATE TABLE waybill.payment_attempts (
   tenant_id      bigint NOT NULL,
   id             uuid NOT NULL,
   payment_id     uuid NOT NULL,
   refund_id      uuid,
-  operation      text COLLATE "C" NOT NULL,
-  status         text COLLATE "C" NOT NULL DEFAULT 'processing',
-  provider_key   text COLLATE "C" NOT NULL,
-  payment_method text COLLATE "C",
-  amount         bigint NOT NULL,
-  tax            bigint NOT NULL,
-  decline_code   text COLLATE "C",
+  operation      waybill.provider_operation NOT NULL,
+  status         waybill.attempt_status NOT NULL DEFAULT 'processing',
+  provider_key   waybill.provider_key NOT NULL,
+  payment_method waybill.provider_text,
+  amount         waybill.minor_units NOT NULL,
+  tax            waybill.minor_units NOT NULL,
+  decline_code   waybill.decline_code,
   started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   settled_at     timestamptz,
   CONSTRAINT payment_attempts_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT payment_attempts_provider_key_key UNIQUE (tenant_id, provider_key),
   CONSTRAINT payment_attempts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
   CONSTRAINT payment_attempts_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds (tenant_id, id),
-  CONSTRAINT payment_attempts_operation_check CHECK (operation IN ('authorize', 'capture', 'void', 'refund')),
   CONSTRAINT payment_attempts_refund_given CHECK ((operation = 'refund') = (refund_id IS NOT NULL)),
   CONSTRAINT payment_attempts_method_given CHECK ((operation = 'authorize') = (payment_method IS NOT NULL)),
-  CONSTRAINT payment_attempts_method_length CHECK (length(payment_method) BETWEEN 1 AND 255),
-  CONSTRAINT payment_attempts_status_check CHECK (status IN ('processing', 'succeeded', 'refused', 'needs_reconciliation')),
-  CONSTRAINT payment_attempts_provider_key_format CHECK (provider_key ~ '^[0-9a-f]{64}$'),
-  CONSTRAINT payment_attempts_amount_range CHECK (amount BETWEEN 1 AND 9007199254740991 AND tax BETWEEN 0 AND amount),
+  CONSTRAINT payment_attempts_amount_range CHECK (amount >= 1 AND tax <= amount),
   CONSTRAINT payment_attempts_settled CHECK ((status IN ('succeeded', 'refused')) = (settled_at IS NOT NULL))
 );
 
@@ -118,71 +132,44 @@ CREATE UNIQUE INDEX payment_attempts_pending_key ON waybill.payment_attempts (te
 
 CREATE INDEX payment_attempts_refund_idx ON waybill.payment_attempts (tenant_id, refund_id) WHERE refund_id IS NOT NULL;
 
-CREATE TABLE waybill.payment_status_history (
-  tenant_id    bigint NOT NULL,
-  payment_id uuid NOT NULL,
-  seq          int NOT NULL,
-  from_status  text COLLATE "C",
-  to_status    text COLLATE "C" NOT NULL,
-  changed_by   uuid NOT NULL,
-  changed_at   timestamptz NOT NULL,
-  reason       text,
-  request_id   text,
-  CONSTRAINT payment_status_history_pkey PRIMARY KEY (tenant_id, payment_id, seq),
-  CONSTRAINT payment_status_history_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
-  CONSTRAINT payment_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users (tenant_id, id),
-  CONSTRAINT payment_status_history_begins CHECK ((seq = 1) = (from_status IS NULL)),
-  CONSTRAINT payment_status_history_reason_length CHECK (length(reason) BETWEEN 1 AND 500)
-);
+SELECT waybill.make_tenant_table('waybill.payment_attempts', 'what was asked of a provider stays on record');
 
-CREATE TABLE waybill.refund_status_history (
-  tenant_id    bigint NOT NULL,
-  refund_id uuid NOT NULL,
-  seq          int NOT NULL,
-  from_status  text COLLATE "C",
-  to_status    text COLLATE "C" NOT NULL,
-  changed_by   uuid NOT NULL,
-  changed_at   timestamptz NOT NULL,
-  reason       text,
-  request_id   text,
-  CONSTRAINT refund_status_history_pkey PRIMARY KEY (tenant_id, refund_id, seq),
-  CONSTRAINT refund_status_history_refund_fkey FOREIGN KEY (tenant_id, refund_id) REFERENCES waybill.refunds (tenant_id, id),
-  CONSTRAINT refund_status_history_user_fkey FOREIGN KEY (tenant_id, changed_by) REFERENCES waybill.users (tenant_id, id),
-  CONSTRAINT refund_status_history_begins CHECK ((seq = 1) = (from_status IS NULL)),
-  CONSTRAINT refund_status_history_reason_length CHECK (length(reason) BETWEEN 1 AND 500)
-);
+CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_attempts FOR EACH ROW
+  WHEN (OLD.settled_at IS NOT NULL
+        OR (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.refund_id, NEW.operation, NEW.provider_key, NEW.payment_method,
+            NEW.amount, NEW.tax, NEW.started_at)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.refund_id, OLD.operation, OLD.provider_key, OLD.payment_method,
+            OLD.amount, OLD.tax, OLD.started_at))
+  EXECUTE FUNCTION waybill.refuse_change('an attempt keeps what it asked for, and its result once there is one');
+
 
 CREATE TABLE waybill.payment_webhook_events (
   tenant_id   bigint NOT NULL,
-  provider    text COLLATE "C" NOT NULL,
-  event       text COLLATE "C" NOT NULL,
-  type        text COLLATE "C" NOT NULL,
+  provider    waybill.provider_name NOT NULL,
+  event       waybill.provider_text NOT NULL,
+  type        waybill.provider_text NOT NULL,
   payment_id  uuid,
-  outcome     text COLLATE "C" NOT NULL,
-  digest      bytea NOT NULL,
+  outcome     waybill.event_outcome NOT NULL,
+  digest      waybill.bytes32 NOT NULL,
   received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event),
-  CONSTRAINT payment_webhook_events_outcome_check CHECK (outcome IN ('applied', 'nothing-to-do', 'unknown')),
-  CONSTRAINT payment_webhook_events_event_length CHECK (length(event) BETWEEN 1 AND 255),
-  CONSTRAINT payment_webhook_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
-  CONSTRAINT payment_webhook_events_digest_length CHECK (octet_length(digest) = 32)
+  CONSTRAINT payment_webhook_events_pkey PRIMARY KEY (tenant_id, provider, event)
 );
 
 COMMENT ON COLUMN waybill.payment_webhook_events.digest IS
   'SHA-256 of the body. The body itself may hold personal data and can be read at the provider by its event id.';
 
+SELECT waybill.make_tenant_table('waybill.payment_webhook_events', 'events of providers are kept as they came', 'UPDATE OR DELETE OR TRUNCATE');
+
+
 CREATE SCHEMA payment_inbox;
 
 CREATE TABLE payment_inbox.stray_events (
-  provider    text COLLATE "C" NOT NULL,
-  event       text COLLATE "C" NOT NULL,
-  type        text COLLATE "C" NOT NULL,
-  digest      bytea NOT NULL,
+  provider    waybill.provider_name NOT NULL,
+  event       waybill.provider_text NOT NULL,
+  type        waybill.provider_text NOT NULL,
+  digest      waybill.bytes32 NOT NULL,
   received_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT stray_events_pkey PRIMARY KEY (provider, event),
-  CONSTRAINT stray_events_event_length CHECK (length(event) BETWEEN 1 AND 255),
-  CONSTRAINT stray_events_type_length CHECK (length(type) BETWEEN 1 AND 255),
-  CONSTRAINT stray_events_digest_length CHECK (octet_length(digest) = 32)
+  CONSTRAINT stray_events_pkey PRIMARY KEY (provider, event)
 );
 
 COMMENT ON TABLE payment_inbox.stray_events IS
@@ -192,56 +179,5 @@ GRANT USAGE ON SCHEMA payment_inbox TO waybill_app;
 
 GRANT SELECT, INSERT ON payment_inbox.stray_events TO waybill_app;
 
-ALTER TABLE waybill.payments ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY payments_tenant ON waybill.payments USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint) WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER payments_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.payments
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-GRANT SELECT ON waybill.payments TO waybill_app, waybill_audit;
-
-ALTER TABLE waybill.refunds ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY refunds_tenant ON waybill.refunds USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint) WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER refunds_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.refunds
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-GRANT SELECT ON waybill.refunds TO waybill_app, waybill_audit;
-
-ALTER TABLE waybill.payment_attempts ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY payment_attempts_tenant ON waybill.payment_attempts USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint) WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER payment_attempts_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.payment_attempts
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-GRANT SELECT ON waybill.payment_attempts TO waybill_app, waybill_audit;
-
-ALTER TABLE waybill.payment_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY payment_status_history_tenant ON waybill.payment_status_history USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint) WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER payment_status_history_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.payment_status_history
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-GRANT SELECT ON waybill.payment_status_history TO waybill_app, waybill_audit;
-
-ALTER TABLE waybill.refund_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY refund_status_history_tenant ON waybill.refund_status_history USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint) WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER refund_status_history_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.refund_status_history
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-GRANT SELECT ON waybill.refund_status_history TO waybill_app, waybill_audit;
-
-ALTER TABLE waybill.payment_webhook_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY payment_webhook_events_tenant ON waybill.payment_webhook_events USING (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint) WITH CHECK (tenant_id = nullif(current_setting('waybill.tenant_id', true), '')::bigint);
-
-CREATE TRIGGER payment_webhook_events_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.payment_webhook_events
-  FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-
-GRANT SELECT ON waybill.payment_webhook_events TO waybill_app, waybill_audit;
+CREATE TRIGGER stray_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payment_inbox.stray_events
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');

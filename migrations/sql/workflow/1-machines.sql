@@ -7,7 +7,7 @@ CREATE TABLE waybill.machines (
 );
 
 COMMENT ON COLUMN waybill.machines.entity_table IS
-  'The table whose column status this machine rules; add_state rebuilds its CHECK.';
+  'The table whose column status this machine rules.';
 
 CREATE TABLE waybill.valid_transitions (
   machine         text COLLATE "C" NOT NULL,
@@ -21,5 +21,9 @@ CREATE TABLE waybill.valid_transitions (
   CONSTRAINT valid_transitions_moves CHECK (from_state <> to_state),
   CONSTRAINT valid_transitions_state_format CHECK (from_state ~ '^[a-z][a-z0-9_]{0,62}$' AND to_state ~ '^[a-z][a-z0-9_]{0,62}$')
 );
+
+-- The trigger functions that waybill.attach_machine makes hold the initial state as a constant.
+CREATE TRIGGER machines_10_fixed BEFORE UPDATE ON waybill.machines FOR EACH ROW
+  EXECUTE FUNCTION waybill.refuse_change('a machine keeps its table and its initial state');
 
 GRANT SELECT ON waybill.machines, waybill.valid_transitions TO waybill_app, waybill_audit, waybill_sealer;

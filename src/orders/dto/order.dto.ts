@@ -1,7 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import type { AuditEvent, EventBody } from '../../audit/index.js';
 import { RawJson } from '../../http/index.js';
-import type { Contact, OrderDetails, OrderDocument, OrderStatusChange } from '../order.entity.js';
+import type { OrderDetails, OrderStatusChange } from '../order.entity.js';
 import { AddressBody, CustomerBody } from './order-body.dto.js';
 
 const minorUnits = (example: number, description?: string) => ({ type: 'integer' as const, example, description });
@@ -77,7 +77,7 @@ export class OrderDto {
   @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'Hash of the audit event that made this version.' })
   eventHash!: string;
 
-  static of(order: Omit<OrderDetails, 'tenantId'> | OrderDocument): OrderDto {
+  static of(order: OrderDetails): OrderDto {
     const { contacts } = order;
     return {
       id: order.id,
@@ -92,9 +92,9 @@ export class OrderDto {
       tax: order.tax,
       shipping: order.shipping,
       total: order.total,
-      customer: customerOf(order.customerRef, contacts?.customer),
-      shippingAddress: contacts?.shippingAddress ?? null,
-      billingAddress: contacts?.billingAddress ?? null,
+      customer: customerOf(order.customerRef, contacts.customer),
+      shippingAddress: contacts.shippingAddress,
+      billingAddress: contacts.billingAddress,
       lines: order.lines,
       metadata: order.metadata,
       placedAt: order.placedAt,
@@ -104,10 +104,9 @@ export class OrderDto {
   }
 }
 
-function customerOf(ref: string, contact: Contact | RawJson | null | undefined): OrderDto['customer'] {
+function customerOf(ref: string, contact: RawJson | null): OrderDto['customer'] {
   // An order never is without this group, even if it says nothing.
-  if (!contact) return { ref, erased: true };
-  return contact instanceof RawJson ? contact.withMembers({ ref }) : { ref, ...contact };
+  return contact ? contact.withMembers({ ref }) : { ref, erased: true };
 }
 
 export class OrderListDto {

@@ -69,7 +69,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'changes leave no event',
     breaks: ['events as answered'],
-    sql: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_event_update;',
+    sql: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_record_update;',
   },
   {
     name: 'an order costs a cent more than was asked',

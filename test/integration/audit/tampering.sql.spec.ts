@@ -60,9 +60,9 @@ describe('tampering as the application role', () => {
     ...everywhere((table) => `DROP TABLE audit.${table} CASCADE`),
     ['DELETE FROM waybill.order_contacts', 'order_contacts'],
     ['TRUNCATE waybill.orders CASCADE', 'orders'],
-    ['ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_event_update', 'orders'],
-    ['DROP TRIGGER orders_50_event_update ON waybill.orders', 'orders'],
-    ['DROP FUNCTION audit.record_change CASCADE', 'record_change'],
+    ['ALTER TABLE waybill.orders DISABLE TRIGGER orders_50_record_update', 'orders'],
+    ['DROP TRIGGER orders_50_record_update ON waybill.orders', 'orders'],
+    ['DROP FUNCTION audit.record_order CASCADE', 'record_order'],
     ['CREATE OR REPLACE FUNCTION audit.append() RETURNS void LANGUAGE sql AS $$ SELECT $$', 'audit'],
     ['SET ROLE waybill_audit', 'waybill_audit'],
     ['SET ROLE waybill_sealer', 'waybill_sealer'],
@@ -70,7 +70,7 @@ describe('tampering as the application role', () => {
     ['SET session_replication_role = replica', 'session_replication_role'],
     [`SELECT audit.append(1, gen_random_uuid(), 'order/x', 9, 0, 't', gen_random_uuid(), '{}', '\\x00')`, 'append'],
     [`SELECT audit.record_log_event(1, 'log.resumed', '{}')`, 'record_log_event'],
-    ['SELECT audit.record_change()', 'record_change'],
+    ['SELECT audit.record_order()', 'record_order'],
   ])('refuses %s', async (statement, subject) => {
     await expect(app.query(statement)).rejects.toMatchObject({ code: '42501' });
     expect(subject).not.toBe('');
@@ -300,7 +300,7 @@ describe('tampering as a superuser with the triggers off', () => {
     ],
     [
       'drops the triggers that write events',
-      'DROP TRIGGER orders_50_event_insert ON waybill.orders; DROP TRIGGER orders_50_event_update ON waybill.orders; DROP TRIGGER orders_50_event_erasure ON waybill.orders',
+      'DROP TRIGGER orders_50_record_insert ON waybill.orders; DROP TRIGGER orders_50_record_update ON waybill.orders; DROP TRIGGER orders_50_record_erasure ON waybill.orders',
       'STATE_DRIFT',
     ],
     [

@@ -88,7 +88,7 @@ describe('waybill.add_state', () => {
 });
 
 describe('a machine of an extension', () => {
-  it('rules its own table with the same trigger functions: history, event, refusals', async () => {
+  it('is attached to its table by one call: history, event, refusals; and taken off again', async () => {
     const database = await createTestDatabase();
     try {
       await inTransaction(database.ownerUrl, null, async (client) => {
@@ -98,30 +98,16 @@ describe('a machine of an extension', () => {
             version int NOT NULL DEFAULT 1, updated_at timestamptz NOT NULL DEFAULT statement_timestamp(), transition_reason text,
             CONSTRAINT tickets_pkey PRIMARY KEY (tenant_id, id),
             CONSTRAINT tickets_status_check CHECK (status IN ('open', 'closed')));
-          CREATE TABLE waybill.ticket_status_history (
-            tenant_id bigint NOT NULL, ticket_id uuid NOT NULL, seq int NOT NULL, from_status text, to_status text NOT NULL,
-            changed_by uuid NOT NULL, changed_at timestamptz NOT NULL, reason text, request_id text,
-            CONSTRAINT ticket_status_history_pkey PRIMARY KEY (tenant_id, ticket_id, seq));
-          CREATE FUNCTION waybill.ticket_snapshot(p_tenant bigint, p_id uuid) RETURNS jsonb LANGUAGE sql STABLE
-            SET search_path = pg_catalog, pg_temp AS
-            'SELECT to_jsonb(t) FROM waybill.tickets t WHERE t.tenant_id = p_tenant AND t.id = p_id';
-          GRANT SELECT ON waybill.tickets, waybill.ticket_status_history TO waybill_audit, waybill_app;
-          GRANT EXECUTE ON FUNCTION waybill.ticket_snapshot TO waybill_audit;
-          GRANT INSERT, UPDATE ON waybill.tickets TO waybill_app;
+          CREATE FUNCTION waybill.ticket_snapshot(t waybill.tickets) RETURNS text LANGUAGE plpgsql STABLE
+            SET search_path = pg_catalog, pg_temp AS 'BEGIN RETURN to_json(t); END';
           INSERT INTO waybill.machines VALUES ('ticket', 'waybill.tickets', 'open');
           INSERT INTO waybill.valid_transitions VALUES ('ticket', 'open', 'closed', '{operator}');
-          CREATE TRIGGER tickets_00_context BEFORE INSERT OR UPDATE OR DELETE ON waybill.tickets
-            FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-          CREATE TRIGGER tickets_10_insert BEFORE INSERT ON waybill.tickets
-            FOR EACH ROW EXECUTE FUNCTION waybill.guard_insert('ticket');
-          CREATE TRIGGER tickets_20_update BEFORE UPDATE ON waybill.tickets
-            FOR EACH ROW EXECUTE FUNCTION waybill.guard_update('ticket', 'waybill.ticket_status_history', 'ticket_id');
-          CREATE TRIGGER tickets_30_history AFTER INSERT ON waybill.tickets
-            FOR EACH ROW EXECUTE FUNCTION waybill.begin_history('waybill.ticket_status_history', 'ticket_id');
-          CREATE TRIGGER tickets_50_event AFTER INSERT OR UPDATE ON waybill.tickets FOR EACH ROW
-            EXECUTE FUNCTION audit.record_change('ticket', 'waybill.ticket_snapshot', 'waybill.ticket_status_history', 'ticket_id')`);
+          SELECT waybill.make_tenant_table('waybill.tickets', 'tickets are kept');
+          SELECT waybill.attach_machine('ticket', '{tenant_id,id}');
+          GRANT INSERT, UPDATE ON waybill.tickets TO waybill_app`);
       });
       const id = '01935c1e-7b3a-7c1d-9f00-000000000001';
+      await rows(database.ownerUrl, `SELECT waybill.create_tenant('demo', 'Demo', $1)`, [id]);
       const context = { tenant: 1, actor: id, roles: ['operator'] };
       await inTransaction(database.appUrl, context, async (client) => {
         await client.query(`INSERT INTO waybill.tickets (tenant_id, id, title, status) VALUES (1, $1, 'x', 'open')`, [
@@ -155,6 +141,14 @@ describe('a machine of an extension', () => {
         ),
       );
       expect([refusal.code, refusal.message]).toEqual(['WB010', `ticket ${id} cannot go from closed to open`]);
+      await inTransaction(database.ownerUrl, null, (client) => client.query(`SELECT waybill.detach_machine('ticket')`));
+      const left = await rows(
+        database.superuserUrl,
+        `SELECT tgname FROM pg_trigger WHERE tgrelid = 'waybill.tickets'::regclass
+         UNION ALL SELECT proname FROM pg_proc WHERE proname IN ('guard_ticket', 'record_ticket')
+         UNION ALL SELECT relname FROM pg_class WHERE relname = 'ticket_status_history' ORDER BY 1`,
+      );
+      expect(left).toEqual([{ tgname: 'tickets_00_context' }, { tgname: 'tickets_00_refused' }]);
     } finally {
       await database.drop();
     }

@@ -221,8 +221,8 @@ const BAD: [what: string, statement: string, rule: string][] = [
   ],
   [
     'the event trigger for the app role',
-    'GRANT EXECUTE ON FUNCTION audit.record_change TO waybill_app',
-    'the app role writes nothing in schema audit and executes nothing there that writes: audit.record_change()',
+    'GRANT EXECUTE ON FUNCTION audit.record_order TO waybill_app',
+    'the app role writes nothing in schema audit and executes nothing there that writes: audit.record_order()',
   ],
   [
     'DELETE for the app role',

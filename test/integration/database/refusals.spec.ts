@@ -351,7 +351,7 @@ describe('in SQL', () => {
       `SELECT waybill.create_tenant('mine', 'Mine', gen_random_uuid())`,
       `SELECT waybill.add_state('order', 'free', '[]')`,
       `SELECT waybill.lock_order(1, $pending, null)`,
-      `SELECT waybill.order_snapshot(1, $pending)`,
+      `SELECT waybill.order_snapshot(o) FROM waybill.orders o`,
       `SELECT audit.pii_digest('', '', '')`,
       'GRANT waybill_owner TO waybill_app',
       'GRANT waybill_audit TO waybill_app',
@@ -371,7 +371,7 @@ describe('in SQL', () => {
       'CREATE TEMPORARY TABLE orders (a int)',
       `CREATE FUNCTION pg_temp.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT $2'`,
       'CREATE TRIGGER mine AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.require_context()',
-      'CREATE TRIGGER mine AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION audit.record_change()',
+      'CREATE TRIGGER mine AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION audit.record_order()',
       'SELECT 1 FROM migrations.applied',
     ])('is refused: %s', async (statement) => {
       const { code, message } = await refused('appUrl', statement);

@@ -25,8 +25,8 @@ interface Sabotage {
 const SABOTAGE: Sabotage[] = [
   {
     what: 'a disabled trigger',
-    statements: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_20_update',
-    finds: /^triggers: trigger orders_20_update on waybill\.orders is disabled$/,
+    statements: 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_20_guard',
+    finds: /^triggers: trigger orders_20_guard on waybill\.orders is disabled$/,
   },
   {
     what: 'all triggers of a table disabled',
@@ -35,8 +35,8 @@ const SABOTAGE: Sabotage[] = [
   },
   {
     what: 'a dropped trigger',
-    statements: 'DROP TRIGGER orders_50_event_update ON waybill.orders',
-    finds: /^triggers: trigger orders_50_event_update on waybill\.orders is missing$/,
+    statements: 'DROP TRIGGER orders_50_record_update ON waybill.orders',
+    finds: /^triggers: trigger orders_50_record_update on waybill\.orders is missing$/,
   },
   {
     what: 'a trigger that no longer fires always',
@@ -45,9 +45,9 @@ const SABOTAGE: Sabotage[] = [
   },
   {
     what: 'a guard that lets everything through',
-    statements: `CREATE OR REPLACE FUNCTION waybill.guard_update() RETURNS trigger LANGUAGE plpgsql
+    statements: `CREATE OR REPLACE FUNCTION waybill.guard_order() RETURNS trigger LANGUAGE plpgsql
       SET search_path = pg_catalog, pg_temp AS 'BEGIN NEW.version := OLD.version + 1; RETURN NEW; END'`,
-    finds: /^functions: function waybill\.guard_update is not what the migrations made$/,
+    finds: /^functions: function waybill\.guard_order is not what the migrations made$/,
   },
   {
     what: 'a trigger that fires less often',
@@ -114,8 +114,8 @@ const SABOTAGE: Sabotage[] = [
   },
   {
     what: 'a function that anybody may execute',
-    statements: 'GRANT EXECUTE ON FUNCTION audit.record_change TO PUBLIC',
-    finds: /^public functions: PUBLIC may execute audit\.record_change$/,
+    statements: 'GRANT EXECUTE ON FUNCTION audit.record_order TO PUBLIC',
+    finds: /^public functions: PUBLIC may execute audit\.record_order$/,
   },
   {
     what: 'a table of another owner',
@@ -280,12 +280,12 @@ describe('waybill doctor', () => {
 
   it('prints what is wrong and what to do, without secrets, and exits 1', async () => {
     const { superuserUrl, appUrl, ownerUrl } = await copy();
-    await run(superuserUrl, 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_20_update');
+    await run(superuserUrl, 'ALTER TABLE waybill.orders DISABLE TRIGGER orders_20_guard');
     const wrong = Object.assign(new URL(postgres.sealerUrl), { password: 'not-the-password' }).href;
     const env = { DATABASE_URL: appUrl, MIGRATION_DATABASE_URL: ownerUrl, SEALER_DATABASE_URL: wrong };
     const { code, output } = await runDoctor(env);
     expect(code).toBe(1);
-    expect(output).toMatch(/FAULT {2}triggers +trigger orders_20_update on waybill\.orders is disabled\n +→ /);
+    expect(output).toMatch(/FAULT {2}triggers +trigger orders_20_guard on waybill\.orders is disabled\n +→ /);
     expect(output).toMatch(/FAULT {2}connection +SEALER_DATABASE_URL .*password authentication failed/);
     expect(output.trimEnd()).toMatch(/2 faults\.$/);
     for (const url of [appUrl, ownerUrl, wrong]) expect(output).not.toContain(new URL(url).password);

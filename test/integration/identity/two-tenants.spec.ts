@@ -111,6 +111,6 @@ describe('two tenants that use the same references, keys, ids and numbers at the
   });
 });
 
-const PLACE = `SELECT id FROM waybill.place_order($1, $2, $3, 'web', 'same-ref-' || $3, 'c-1', 'EUR', 100, 0, 0, 0, 100, '{}',
+const PLACE = `SELECT event_hash FROM waybill.place_order($1, $2, $3, 'web', 'same-ref-' || $3, 'c-1', 'EUR', 100, 0, 0, 0, 100, '{}',
   ARRAY[$4], ARRAY['Thing'], ARRAY[1]::bigint[], ARRAY[100]::bigint[], ARRAY[0]::bigint[], ARRAY[0]::bigint[],
   ARRAY[0]::bigint[], ARRAY[100]::bigint[], '{}', '{}', '{}')`;

@@ -5,9 +5,10 @@ import {
   ORDER_SORTS,
   type OrderFilter,
   type OrderPage,
+  detailsStatement,
   pageStatement,
-  withDetails,
 } from '../../../src/orders/order-page.js';
+import type { BoundStatement } from '../../../src/database/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { faultsOf, type Order, type ProblemAnswer } from '../../support/builders.js';
 import { generateOrders } from '../../support/generate-orders.js';
@@ -82,13 +83,12 @@ describe('fault 14: lists of many orders', () => {
     expect({ plan: describePlan(nodes), slow: slowNodes(nodes, MOST) }).toEqual({ plan: expect.any(String), slow: [] });
   });
 
-  const prepared = shapes.filter(([, shape]) => pageStatement(1, shape).name !== undefined);
+  const DETAILS = 'SELECT * FROM waybill.order_details WHERE tenant_id = $1';
+  const prepared = shapes.filter(([, shape]) => detailsStatement(1, shape, DETAILS) !== null);
   it.each(prepared)('a page %s does so with the one plan that all values share, too', async (_what, shape) => {
     await client.query('SET LOCAL plan_cache_mode = force_generic_plan');
     try {
-      const statement = pageStatement(1, shape);
-      const { name = '', values } = statement;
-      const text = withDetails(statement, 'SELECT * FROM waybill.order_documents WHERE tenant_id = $1');
+      const { name, text, values } = detailsStatement(1, shape, DETAILS) as BoundStatement;
       await client.query(`PREPARE ${name} AS ${text}`);
       const call = values.map((value) => client.escapeLiteral(String(value))).join(', ');
       const nodes = await explain(client, { text: `EXECUTE ${name} (${call})`, values: [] });

@@ -34,7 +34,7 @@ describe('fault 15: instants are the same in every time zone', () => {
       await rows(
         utc.database.superuserUrl,
         `SET session_replication_role = replica; UPDATE waybill.orders SET placed_at = '${at}', updated_at = '${at}' WHERE id = '${order.id}';
-         ALTER TABLE waybill.order_status_history DISABLE TRIGGER order_status_history_00_append_only;
+         ALTER TABLE waybill.order_status_history DISABLE TRIGGER order_status_history_00_refused;
          UPDATE waybill.order_status_history SET changed_at = '${at}' WHERE order_id = '${order.id}'`,
       );
       orders.push(await read(utc.as('operator'), order.id));

@@ -3,10 +3,10 @@ CREATE FUNCTION waybill.place_order(
   p_subtotal bigint, p_discount bigint, p_tax bigint, p_shipping bigint, p_total bigint, p_metadata jsonb,
   p_skus text[], p_names text[], p_quantities bigint[], p_unit_prices bigint[], p_discounts bigint[],
   p_tax_rates bigint[], p_taxes bigint[], p_totals bigint[],
-  p_fields text[], p_values text[], p_salts bytea[]) RETURNS SETOF waybill.order_details
+  p_fields text[], p_values text[], p_salts bytea[],
+  OUT status text, OUT version int, OUT placed_at timestamptz, OUT metadata jsonb, OUT event_hash text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_now timestamptz := clock_timestamp();
   v_taken uuid;
 BEGIN
   IF p_external_ref IS NOT NULL THEN
@@ -17,6 +17,8 @@ BEGIN
         USING ERRCODE = 'WB017', DETAIL = jsonb_build_object('orderId', v_taken)::text;
     END IF;
   END IF;
+  placed_at := clock_timestamp();
+  PERFORM set_config('waybill.written_order', p_id::text, true);
   WITH new_lines AS (
     INSERT INTO waybill.order_lines (tenant_id, order_id, line_no, sku, name, quantity, unit_price, discount, tax_rate_ppm, tax, total)
     SELECT p_tenant, p_id, l.no, l.sku, l.name, l.quantity, l.unit_price, l.discount, l.tax_rate, l.tax, l.total
@@ -26,17 +28,19 @@ BEGIN
     INSERT INTO waybill.order_contacts (tenant_id, order_id, field, version, salt, value)
     SELECT p_tenant, p_id, c.field, 1, c.salt, c.value FROM unnest(p_fields, p_values, p_salts) AS c(field, value, salt)
   )
-  INSERT INTO waybill.orders (tenant_id, id, number, channel, external_ref, customer_ref, status, version, currency,
-                              subtotal, discount, tax, shipping, total, metadata, placed_at, updated_at)
-  SELECT p_tenant, p_id, p_number, p_channel, p_external_ref, p_customer_ref, m.initial_state, 1, p_currency,
-         p_subtotal, p_discount, p_tax, p_shipping, p_total, p_metadata, v_now, v_now
-  FROM waybill.machines m WHERE m.machine = 'order';
-  RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
+  INSERT INTO waybill.orders AS o (tenant_id, id, number, channel, external_ref, customer_ref, currency,
+                                        subtotal, discount, tax, shipping, total, metadata, placed_at, updated_at)
+  VALUES (p_tenant, p_id, p_number, p_channel, p_external_ref, p_customer_ref, p_currency,
+          p_subtotal, p_discount, p_tax, p_shipping, p_total, p_metadata, place_order.placed_at, place_order.placed_at)
+  RETURNING o.status, o.version, o.metadata INTO place_order.status, place_order.version, place_order.metadata;
+  PERFORM set_config('waybill.written_order', '', true);
+  SELECT encode(e.event_hash, 'hex') INTO STRICT place_order.event_hash FROM audit.events e
+  WHERE e.tenant_id = p_tenant AND e.stream = 'order/' || p_id AND e.version = place_order.version;
 END
 $$;
 
 COMMENT ON FUNCTION waybill.place_order IS
-  'Places an order with its lines and contacts and returns it. Amounts in minor units; arrays are parallel, one entry a line or contact.';
+  'Places an order with its lines and contacts. Amounts in minor units; arrays are parallel, one entry a line or contact. Returns what the caller doesn''t know: state, version and time, the metadata as they are stored, the hash of its event.';
 
 CREATE FUNCTION waybill.lock_order(p_tenant bigint, p_id uuid, p_expected_version int) RETURNS waybill.orders
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -71,15 +75,14 @@ COMMENT ON FUNCTION waybill.lock_order_details IS
 CREATE FUNCTION waybill.transition_order(
   p_tenant bigint, p_id uuid, p_to text, p_reason text, p_expected_version int, p_metadata jsonb) RETURNS SETOF waybill.order_details
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_order waybill.orders := waybill.lock_order(p_tenant, p_id, p_expected_version);
 BEGIN
-  IF v_order.status = p_to THEN
+  -- The UPDATE waits for the order's row and then asks its conditions again, so it needs no lock before it.
+  UPDATE waybill.orders o SET status = p_to, transition_reason = p_reason, metadata = coalesce(p_metadata, o.metadata)
+  WHERE o.tenant_id = p_tenant AND o.id = p_id AND o.status <> p_to AND o.version = coalesce(p_expected_version, o.version);
+  IF NOT FOUND AND (waybill.lock_order(p_tenant, p_id, p_expected_version)).status = p_to THEN
     RAISE EXCEPTION 'order % is already %', p_id, p_to
       USING ERRCODE = 'WB011', DETAIL = jsonb_build_object('state', p_to)::text;
   END IF;
-  UPDATE waybill.orders o SET status = p_to, transition_reason = p_reason, metadata = coalesce(p_metadata, o.metadata)
-  WHERE o.tenant_id = p_tenant AND o.id = p_id;
   RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
 END
 $$;
@@ -103,6 +106,7 @@ BEGIN
   IF cardinality(p_fields) > 0 AND v_order.status NOT IN ('pending', 'confirmed') THEN
     RAISE EXCEPTION 'the contacts of order % are fixed: it is %', p_id, v_order.status USING ERRCODE = 'WB015';
   END IF;
+  PERFORM set_config('waybill.written_order', p_id::text, true);
   WITH kept_lines AS (
     INSERT INTO waybill.order_lines (tenant_id, order_id, line_no, sku, name, quantity, unit_price, discount, tax_rate_ppm, tax, total)
     SELECT p_tenant, p_id, l.no, l.sku, l.name, l.quantity, l.unit_price, l.discount, l.tax_rate, l.tax, l.total
@@ -124,6 +128,7 @@ BEGIN
       discount = coalesce(p_discount, o.discount), tax = coalesce(p_tax, o.tax),
       shipping = coalesce(p_shipping, o.shipping), total = coalesce(p_total, o.total)
   WHERE o.tenant_id = p_tenant AND o.id = p_id;
+  PERFORM set_config('waybill.written_order', '', true);
   RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
 END
 $$;

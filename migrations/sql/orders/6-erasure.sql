@@ -1,5 +1,3 @@
-GRANT DELETE ON waybill.order_contacts TO waybill_audit;
-
 GRANT UPDATE (version) ON waybill.orders TO waybill_audit;
 
 SET LOCAL ROLE waybill_audit;

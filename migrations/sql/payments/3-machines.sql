@@ -1,3 +1,5 @@
+-- Steps that the provider decides are open to whoever's request hears of it first, and to the system for webhooks and
+-- for attempts that nobody waits for. Steps that nobody here asked for are the system's alone.
 INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES
   ('payment', 'waybill.payments', 'processing'), ('refund', 'waybill.refunds', 'processing');
 
@@ -27,3 +29,29 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles) VAL
   ('refund', 'needs_reconciliation', 'succeeded', '{admin,system}'),
   ('refund', 'needs_reconciliation', 'failed', '{admin,system}'),
   ('refund', 'succeeded', 'failed', '{system}');
+
+CREATE FUNCTION waybill.check_payment(p_new waybill.payments, p_old waybill.payments) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
+    RAISE EXCEPTION 'UPDATE on waybill.payments is refused: a known provider_ref of a payment never changes' USING ERRCODE = 'WB002';
+  END IF;
+END
+$$;
+
+CREATE FUNCTION waybill.check_refund(p_new waybill.refunds, p_old waybill.refunds) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
+    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: a known provider_ref of a refund never changes' USING ERRCODE = 'WB002';
+  END IF;
+END
+$$;
+
+SELECT waybill.attach_machine('payment',
+  p_fixed => '{tenant_id,id,order_id,provider,currency,amount,tax,created_at}',
+  p_rules => 'waybill.check_payment');
+
+SELECT waybill.attach_machine('refund',
+  p_fixed => '{tenant_id,id,payment_id,amount,tax,reason,created_at}',
+  p_rules => 'waybill.check_refund');

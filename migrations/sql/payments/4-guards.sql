@@ -3,6 +3,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_payment record;
 BEGIN
+  IF NOT (NEW.status = 'canceled' AND OLD.status <> 'canceled') AND NEW.total = OLD.total THEN
+    RETURN NEW;
+  END IF;
   SELECT p.id, p.status INTO v_payment FROM waybill.payments p
   WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
   IF FOUND THEN
@@ -15,10 +18,9 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.refuse_while_paying IS
-  'BEFORE UPDATE … FOR EACH ROW of orders: not while a payment is live. A new payment locks the order, so none slips in.';
+  'BEFORE UPDATE … FOR EACH ROW of orders: no cancelation and no other total while a payment is live. A new payment locks the order, so none slips in.';
 
 CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW
-  WHEN ((NEW.status = 'canceled' AND OLD.status <> 'canceled') OR NEW.total <> OLD.total)
   EXECUTE FUNCTION waybill.refuse_while_paying();
 
 CREATE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint) RETURNS bigint

@@ -6,3 +6,8 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, req
   ('order', 'shipped', 'delivered', '{operator,admin}', false),
   ('order', 'pending', 'canceled', '{operator,admin}', true),
   ('order', 'confirmed', 'canceled', '{operator,admin}', true);
+
+SELECT waybill.attach_machine('order',
+  p_fixed => '{tenant_id,id,number,channel,external_ref,customer_ref,currency,placed_at}',
+  p_rules => 'waybill.check_order',
+  p_erasure_type => 'customer.erased');

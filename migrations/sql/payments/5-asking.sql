@@ -28,9 +28,8 @@ BEGIN
     INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, operation, provider_key, payment_method, amount, tax)
     VALUES (p_tenant, p_attempt, p_payment, 'authorize', p_provider_key, p_payment_method, v_amount, v_tax)
   )
-  INSERT INTO waybill.payments (tenant_id, id, order_id, provider, status, currency, amount, tax, created_at, updated_at)
-  SELECT p_tenant, p_payment, p_order, p_provider, m.initial_state, v_order.currency, v_amount, v_tax, v_now, v_now
-  FROM waybill.machines m WHERE m.machine = 'payment';
+  INSERT INTO waybill.payments (tenant_id, id, order_id, provider, currency, amount, tax, created_at, updated_at)
+  VALUES (p_tenant, p_payment, p_order, p_provider, v_order.currency, v_amount, v_tax, v_now, v_now);
   RETURN QUERY SELECT d.* FROM waybill.payment_details d WHERE d.tenant_id = p_tenant AND d.id = p_payment;
 END
 $$;
@@ -120,9 +119,8 @@ BEGIN
     INSERT INTO waybill.payment_attempts (tenant_id, id, payment_id, refund_id, operation, provider_key, amount, tax)
     VALUES (p_tenant, p_attempt, p_payment, p_refund, 'refund', p_provider_key, v_amount, v_tax)
   ), refund AS (
-    INSERT INTO waybill.refunds (tenant_id, id, payment_id, status, amount, tax, reason, created_at, updated_at)
-    SELECT p_tenant, p_refund, p_payment, m.initial_state, v_amount, v_tax, p_reason, v_now, v_now
-    FROM waybill.machines m WHERE m.machine = 'refund'
+    INSERT INTO waybill.refunds (tenant_id, id, payment_id, amount, tax, reason, created_at, updated_at)
+    VALUES (p_tenant, p_refund, p_payment, v_amount, v_tax, p_reason, v_now, v_now)
   )
   UPDATE waybill.payments p SET refunding = p.refunding + v_amount, refunding_tax = p.refunding_tax + v_tax
   WHERE p.tenant_id = p_tenant AND p.id = p_payment;

@@ -1,9 +1,3 @@
-CREATE FUNCTION waybill.next_states(p_machine text, p_from text) RETURNS jsonb
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(jsonb_agg(t.to_state ORDER BY t.to_state), '[]'::jsonb)
-  FROM waybill.valid_transitions t WHERE t.machine = p_machine AND t.from_state = p_from
-$$;
-
 CREATE FUNCTION waybill.add_state(p_machine text, p_state text, p_transitions jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -36,7 +30,7 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.add_state IS
-  'For an extension''s migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine''s table.';
+  'For an extension''s migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine''s table, <table>_status_check.';
 
 CREATE FUNCTION waybill.states_in_use(p_machine text) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -48,8 +42,8 @@ DECLARE
   v_found text[] := '{}';
 BEGIN
   -- Tenant by tenant, as the policies want it, and from state to state by the index: a few look-ups a tenant, however
-  -- many orders it has.
-  FOR v_tenant IN SELECT t.id FROM waybill.tenants t LOOP
+  -- many entities it has.
+  FOR v_tenant IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
     PERFORM set_config('waybill.tenant_id', v_tenant::text, true);
     v_state := '';
     LOOP
@@ -69,4 +63,4 @@ $$;
 COMMENT ON FUNCTION waybill.states_in_use IS
   'The states that entities of a machine are in, all tenants together: nothing but their names. For the warning at the start.';
 
-GRANT EXECUTE ON FUNCTION waybill.next_states, waybill.states_in_use TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.states_in_use TO waybill_app;
