@@ -4,10 +4,14 @@ import TestSequencer from '@jest/test-sequencer';
 const LONG = [
   'integration/faults',
   'payments/crash-table',
-  'idempotency/storm',
-  'audit/tampering.sql',
-  'integration/embedded',
+  'identity/hardening',
+  'identity/tokens',
+  'operation/shutdown',
   'operation/database-faults',
+  'idempotency/storm',
+  'orders/faults',
+  'integration/embedded',
+  'audit/tampering.sql',
   'system/readme',
   'system/api-page',
 ];
