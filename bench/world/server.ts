@@ -30,8 +30,7 @@ export class BenchServer {
     readonly postmaster: number,
   ) {}
 
-  static async start(log: (line: string) => void): Promise<BenchServer> {
-    const dataDir = join(BENCH_FOLDER, 'pg');
+  static async start(log: (line: string) => void, dataDir = join(BENCH_FOLDER, 'pg')): Promise<BenchServer> {
     const embedded = await startEmbedded({ dataDir, binaries: embeddedBinaries(), log });
     const [row] = await query<{ pid: string }>(
       embedded.superuserUrl,

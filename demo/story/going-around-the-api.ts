@@ -26,13 +26,10 @@ async function attempt(client: pg.Client, tenantId: number, orderId: string, doe
   does("Somebody opens psql, with the password of the service: UPDATE orders SET status = 'delivered' …");
   sees(`PostgreSQL refuses: ${await refusal(client, update(orderId))}`);
   does('They say who they are, as the service does, and try again.');
-  const tenant = await client.query<{ tenant: string }>(
-    `SELECT set_config('waybill.tenant_id', $1, false) AS tenant, set_config('waybill.actor', gen_random_uuid()::text, false),
-            set_config('waybill.roles', 'admin', false)`,
-    [String(tenantId)],
-  );
-  if (tenant.rowCount !== 1) throw new PromiseBroken('the context could not be set');
+  await client.query('BEGIN');
+  await client.query(`SELECT waybill.set_context($1, gen_random_uuid(), '{admin}', 'psql')`, [tenantId]);
   sees(`PostgreSQL refuses: ${await refusal(client, update(orderId))}`);
+  await client.query('ROLLBACK');
   does('Then the order itself: DELETE FROM orders …');
   sees(`PostgreSQL refuses: ${await refusal(client, `DELETE FROM waybill.orders WHERE id = '${orderId}'`)}`);
 }

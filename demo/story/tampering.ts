@@ -69,11 +69,11 @@ async function firstLeaf(api: StoryContext['api'], orderId: string): Promise<num
 async function rewrite(client: ClientBase, stream: string): Promise<void> {
   await client.query('ALTER TABLE audit.events DISABLE TRIGGER ALL');
   const { rowCount } = await client.query(
-    `UPDATE audit.events SET body = replace(body, '"total": 3582', '"total": 1582')
-     WHERE stream = $1 AND version = 1 AND position('"total": 3582' in body) > 0`,
+    `UPDATE audit.events SET body = replace(body, '"total":3582', '"total":1582')
+     WHERE stream = $1 AND version = 1 AND position('"total":3582' in body) > 0`,
     [stream],
   );
-  if (rowCount !== 1) throw new PromiseBroken('the first event of the order does not say "total": 3582');
+  if (rowCount !== 1) throw new PromiseBroken('the first event of the order does not say "total":3582');
 }
 
 async function write(source: Awaited<ReturnType<typeof exportSource>>, file: string): Promise<void> {

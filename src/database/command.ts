@@ -23,11 +23,11 @@ export function command<const Argument extends string>(
 
 /** A command with what it is called with, for whoever sends statements. */
 export function bind<Argument extends string>(
-  { name, text, arguments: names }: Command<Argument>,
+  { arguments: names, ...statement }: Command<Argument>,
   tenantId: number,
   given: Readonly<Record<Argument, unknown>>,
 ): BoundStatement {
-  return { name, text, values: [tenantId, ...names.map((argument) => given[argument])] };
+  return { ...statement, values: [tenantId, ...names.map((argument) => given[argument])] };
 }
 
 /** Calls a command for the tenant of the transaction. */

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { BoundStatement, NamedStatement, TenantTransaction } from '../database/index.js';
+import { bind, type BoundStatement, command, type NamedStatement, type TenantTransaction } from '../database/index.js';
 import type { StartedCall, UnfinishedCall } from './external-work.js';
 import type { Lease } from './lease.js';
 
@@ -11,10 +11,7 @@ export interface TakenCall extends UnfinishedCall {
 const CALL = `resource, provider_ref AS "providerRef", attempt,
   extract(epoch FROM clock_timestamp() - call_started_at)::float8 AS "ageSeconds"`;
 
-const START: NamedStatement = {
-  name: 'start_call',
-  text: 'SELECT waybill.start_call($1, $2, $3, $4, $5)',
-};
+const START = command('start_call', 'start_call', ['key', 'leaseToken', 'resource', 'providerRef']);
 
 const FIND: NamedStatement = {
   name: 'find_call',
@@ -38,7 +35,7 @@ const TAKE: NamedStatement = {
 export class CallStore {
   /** For the transaction that claimed the key; from its COMMIT on the call may have happened. */
   start(tenantId: number, key: string, lease: Lease, { resource, providerRef }: StartedCall): BoundStatement {
-    return { ...START, values: [tenantId, key, lease.token, resource, providerRef] };
+    return bind(START, tenantId, { key, leaseToken: lease.token, resource, providerRef });
   }
 
   /** The call of a key that this transaction has taken over. */

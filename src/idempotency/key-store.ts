@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { BoundStatement, NamedStatement, TransactionContext } from '../database/index.js';
+import { bind, type BoundStatement, command, type TransactionContext } from '../database/index.js';
 import { AnswerErased, IdempotencyKeyInFlight, IdempotencyKeyReused } from './idempotency.errors.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
 import type { Lease } from './lease.js';
@@ -37,17 +37,23 @@ export type Claimed =
   | { kind: 'taken-over' }
   | Replay;
 
-const CLAIM: NamedStatement = {
-  name: 'claim_key',
-  text: `SELECT outcome, retry_after AS "retryAfter", claimed_at AS "claimedAt",
-                answer_status AS status, answer_headers AS headers, answer_body AS body
-         FROM waybill.claim_key($1, $2, $3, $4, $5, $6, $7, $8)`,
-};
+const CLAIM = command(
+  'claim_key',
+  `outcome, retry_after AS "retryAfter", claimed_at AS "claimedAt",
+   answer_status AS status, answer_headers AS headers, answer_body AS body`,
+  ['actor', 'roles', 'requestId', 'key', 'hash', 'leaseToken', 'lease'],
+);
 
-const COMPLETE: NamedStatement = {
-  name: 'complete_key',
-  text: `SELECT waybill.complete_key($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-};
+const COMPLETE = command('complete_key', 'complete_key', [
+  'key',
+  'hash',
+  'leaseToken',
+  'status',
+  'headers',
+  'body',
+  'resource',
+  'defaultTtl',
+]);
 
 /** The statements on idempotency keys. They run where the transaction's other statements do. */
 @Injectable()
@@ -64,13 +70,13 @@ export class KeyStore {
     { key, hash }: KeyClaim,
     lease?: Lease,
   ): BoundStatement {
-    const held = lease ? [lease.token, `${lease.seconds} seconds`] : [null, null];
-    return { ...CLAIM, values: [tenantId, userId, roles, requestId, key, hash, ...held] };
+    const held = { leaseToken: lease?.token ?? null, lease: lease ? `${lease.seconds} seconds` : null };
+    return bind(CLAIM, tenantId, { actor: userId, roles, requestId, key, hash, ...held });
   }
 
   /** Stores the answer under a key that this transaction has claimed. Fails, and the transaction with it, where it has not. */
   complete(tenantId: number, { key, hash }: KeyClaim, answer: StoredAnswer, resource: string | null): BoundStatement {
-    return this.store([tenantId, key, hash, null], answer, resource);
+    return this.store(tenantId, { key, hash, leaseToken: null }, answer, resource);
   }
 
   /** The same for a key that was claimed earlier, with a lease. Fails where another worker has it by now. */
@@ -81,13 +87,18 @@ export class KeyStore {
     answer: StoredAnswer,
     resource: string | null,
   ): BoundStatement {
-    return this.store([tenantId, key, null, lease.token], answer, resource);
+    return this.store(tenantId, { key, hash: null, leaseToken: lease.token }, answer, resource);
   }
 
-  private store(held: unknown[], answer: StoredAnswer, resource: string | null): BoundStatement {
+  private store(
+    tenantId: number,
+    held: { key: string; hash: Buffer | null; leaseToken: string | null },
+    { status, headers, body }: StoredAnswer,
+    resource: string | null,
+  ): BoundStatement {
     const { ttlSeconds } = this.policy;
-    const ttl = ttlSeconds === null ? null : `${ttlSeconds} seconds`;
-    return { ...COMPLETE, values: [...held, answer.status, answer.headers, answer.body, resource, ttl] };
+    const defaultTtl = ttlSeconds === null ? null : `${ttlSeconds} seconds`;
+    return bind(COMPLETE, tenantId, { ...held, status, headers, body, resource, defaultTtl });
   }
 }
 

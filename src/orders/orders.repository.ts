@@ -65,9 +65,12 @@ export class OrdersRepository {
     // The entity alone knows which column is which property.
     const { columns } = dataSource.getMetadata(OrderRow);
     const list = columns.map(({ databaseName, propertyName }) => `${databaseName} AS "${propertyName}"`).join(', ');
-    this.transitionOrder = command('transition_order', list, ['id', 'to', 'reason', 'expectedVersion', 'metadata']);
-    this.patchOrder = command('patch_order', list, CHANGED);
-    this.lockOrder = command('lock_order_details', list, ['id', 'expectedVersion']);
+    this.transitionOrder = {
+      ...command('transition_order', list, ['id', 'to', 'reason', 'expectedVersion', 'metadata']),
+      isRefusedUnclaimed: true,
+    };
+    this.patchOrder = { ...command('patch_order', list, CHANGED), isRefusedUnclaimed: true };
+    this.lockOrder = { ...command('lock_order_details', list, ['id', 'expectedVersion']), isRefusedUnclaimed: true };
     this.details = `SELECT ${list} FROM waybill.order_details WHERE tenant_id = $1`;
     this.findOrder = { name: 'find_order', text: `${this.details} AND id = $2` };
     this.findOrders = { name: 'find_orders', text: `${this.details} AND id = ANY ($2)` };
@@ -217,11 +220,10 @@ const PLACED = [
 ] as const;
 const CHANGED = ['id', 'expectedVersion', 'metadata', ...AMOUNTS, ...PARTS] as const;
 
-const PLACE_ORDER = command(
-  'place_order',
-  'status, version, placed_at AS "placedAt", metadata, event_hash AS "eventHash"',
-  PLACED,
-);
+const PLACE_ORDER = {
+  ...command('place_order', 'status, version, placed_at AS "placedAt", metadata, event_hash AS "eventHash"', PLACED),
+  isRefusedUnclaimed: true,
+};
 
 /** Null leaves the lines as they are. */
 const NO_LINES = {

@@ -116,10 +116,9 @@ describe('a claim', () => {
     await sleep(20);
     await a.query('BEGIN');
     expect((await claim(a, key, { request: 'other' })).outcome).toBe('claimed');
-    const found = await a.query(
-      'SELECT FROM waybill.idempotency_keys WHERE tenant_id = 1 AND idempotency_key = $1',
-      [key],
-    );
+    const found = await a.query('SELECT FROM waybill.idempotency_keys WHERE tenant_id = 1 AND idempotency_key = $1', [
+      key,
+    ]);
     expect(found.rows).toEqual([]);
     const b = await connect();
     expect((await claimAlone(b, key)).outcome).toBe('in_flight');
