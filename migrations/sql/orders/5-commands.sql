@@ -34,7 +34,7 @@ BEGIN
           p_subtotal, p_discount, p_tax, p_shipping, p_total, p_metadata, place_order.placed_at, place_order.placed_at)
   RETURNING o.status, o.version, o.metadata INTO place_order.status, place_order.version, place_order.metadata;
   PERFORM set_config('waybill.written_order', '', true);
-  SELECT encode(e.event_hash, 'hex') INTO STRICT place_order.event_hash FROM audit.events e
+  SELECT encode(e.event_hash, 'hex') INTO place_order.event_hash FROM audit.events e
   WHERE e.tenant_id = p_tenant AND e.stream = 'order/' || p_id AND e.version = place_order.version;
 END
 $$;
