@@ -689,14 +689,22 @@ CREATE OR REPLACE FUNCTION waybill.transition_order(p_tenant bigint, p_id uuid, 
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+DECLARE
+  v_order waybill.orders;
 BEGIN
-  -- The UPDATE waits for the order's row and then asks its conditions again, so it needs no lock before it.
-  UPDATE waybill.orders o SET status = p_to, transition_reason = p_reason, metadata = coalesce(p_metadata, o.metadata)
-  WHERE o.tenant_id = p_tenant AND o.id = p_id AND o.status <> p_to AND o.version = coalesce(p_expected_version, o.version);
-  IF NOT FOUND AND (waybill.lock_order(p_tenant, p_id, p_expected_version)).status = p_to THEN
-    RAISE EXCEPTION 'order % is already %', p_id, p_to
-      USING ERRCODE = 'WB011', DETAIL = jsonb_build_object('state', p_to)::text;
-  END IF;
+  LOOP
+    -- The UPDATE waits for the order's row and then asks its conditions again, so it needs no lock before it.
+    UPDATE waybill.orders o SET status = p_to, transition_reason = p_reason, metadata = coalesce(p_metadata, o.metadata)
+    WHERE o.tenant_id = p_tenant AND o.id = p_id AND o.status <> p_to AND o.version = coalesce(p_expected_version, o.version);
+    EXIT WHEN FOUND;
+    v_order := waybill.lock_order(p_tenant, p_id, p_expected_version);
+    EXIT WHEN v_order.id IS NULL;
+    IF v_order.status = p_to THEN
+      RAISE EXCEPTION 'order % is already %', p_id, p_to
+        USING ERRCODE = 'WB011', DETAIL = jsonb_build_object('state', p_to)::text;
+    END IF;
+    -- Somebody moved it on while the lock was waited for: again, with the lock.
+  END LOOP;
   RETURN QUERY SELECT d.* FROM waybill.order_details d WHERE d.tenant_id = p_tenant AND d.id = p_id;
 END
 $function$;

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import type { Order } from '../../support/builders.js';
-import { place, read } from '../../support/orders.js';
-import { contextOf, inTransaction, rows } from '../../support/sql.js';
+import { place, placeIn, read } from '../../support/orders.js';
+import { contextOf, inTransaction, refusalOf, rows } from '../../support/sql.js';
+import { untilLocked } from '../../support/waiting.js';
 
 interface Version {
   version: number;
@@ -165,5 +166,24 @@ describe('fault 29: a change in plain SQL', () => {
     const answer = await service.as('viewer').get<Order>(`/v1/orders/${id}`);
     const last = (await versions(id)).at(-1) as Version & { eventHash: string };
     expect([answer.headers.get('etag'), answer.body.eventHash]).toEqual(['"2"', last.eventHash]);
+  });
+
+  it('is what a step is judged by that waited for it: none is said to be made when nothing was', async () => {
+    const { id } = await placeIn(service.as('operator'), 'confirmed');
+    const context = await contextOf(service, 'operator');
+    const cancel = `UPDATE waybill.orders SET status = 'canceled', transition_reason = 'x' WHERE tenant_id = 1 AND id = $1`;
+    const refusal = await inTransaction(service.database.appUrl, context, async (client) => {
+      await client.query(cancel, [id]);
+      const step = refusalOf(
+        inTransaction(service.database.appUrl, context, (other) =>
+          other.query(`SELECT * FROM waybill.transition_order(1, $1, 'confirmed', NULL, NULL, NULL)`, [id]),
+        ),
+      );
+      await untilLocked(service.database.superuserUrl);
+      await client.query('COMMIT');
+      return step;
+    });
+    expect([refusal.code, refusal.message]).toEqual(['WB010', `order ${id} cannot go from canceled to confirmed`]);
+    expect((await versions(id)).map(({ type }) => type).at(-1)).toBe('order.canceled');
   });
 });
