@@ -307,6 +307,22 @@ $$;
 COMMENT ON FUNCTION waybill.system_user IS
   'The user as which background work of a tenant acts. In the tenant''s context; null in another.';
 
+CREATE FUNCTION waybill.require_actor(p_tenant bigint) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_actor uuid := current_setting('waybill.actor');
+BEGIN
+  PERFORM FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = v_actor;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the actor % is not a user of tenant %', v_actor, p_tenant
+      USING ERRCODE = 'WB001', HINT = 'waybill.set_context takes the id of one of the tenant''s users.';
+  END IF;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.require_actor IS
+  'Refuses where the actor of this transaction is not one of the tenant''s users.';
+
 CREATE FUNCTION waybill.reference_user(p_table regclass, p_column text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -448,7 +464,7 @@ $$;
 COMMENT ON FUNCTION waybill.revoke_api_key IS
   'Revokes a key, if it is not revoked yet, and returns it; no row when there is none.';
 
-GRANT EXECUTE ON FUNCTION waybill.system_user TO waybill_audit;
+GRANT EXECUTE ON FUNCTION waybill.system_user, waybill.require_actor TO waybill_audit;
 
 GRANT EXECUTE ON FUNCTION waybill.tenant_ids, waybill.find_tenant, waybill.meet_user, waybill.record_key_use, waybill.lock_users,
   waybill.create_user, waybill.change_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;
@@ -639,7 +655,7 @@ COMMENT ON FUNCTION audit.append IS
   'Appends one event and queues it for sealing. Nobody but waybill_audit''s own functions may execute it.';
 
 CREATE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamptz, p_type text,
-                             p_reason text, p_snapshot text) RETURNS void
+                             p_reason text, p_snapshot text, p_parts text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_prev_hash bytea;
@@ -651,22 +667,29 @@ BEGIN
   ELSE
     SELECT e.event_hash, e.body INTO STRICT v_prev_hash, v_prev_body FROM audit.events e
     WHERE e.tenant_id = p_tenant AND e.stream = p_stream AND e.version = p_version - 1;
-    v_changes := audit.changes(v_prev_body::json -> 'snapshot', p_snapshot::json);
+    -- The end of a body is its snapshot's. Equal text needs no parsing, and a quote within a value has a backslash before it.
+    IF split_part(v_prev_body, p_parts, 2) = split_part(p_snapshot, p_parts, 2) || '}' THEN
+      v_changes := audit.changes(
+        concat(split_part(split_part(v_prev_body, p_parts, 1), ',"snapshot":', 2), '}')::json,
+        concat(split_part(p_snapshot, p_parts, 1), '}')::json);
+    ELSE
+      v_changes := audit.changes(v_prev_body::json -> 'snapshot', p_snapshot::json);
+    END IF;
   END IF;
   PERFORM audit.append(
     p_tenant, gen_random_uuid(), p_stream, p_version, (extract(epoch FROM p_at) * 1000000)::bigint, p_type,
     current_setting('waybill.actor')::uuid,
-    concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"changes":', coalesce(v_changes, 'null'),
-           ',"snapshot":', p_snapshot, ',"requestId":',
-           coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'), '}'),
+    concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"requestId":',
+           coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'),
+           ',"changes":', coalesce(v_changes, 'null'), ',"snapshot":', p_snapshot, '}'),
     v_prev_hash);
 END
 $$;
 
 COMMENT ON FUNCTION audit.record IS
-  'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. Nobody but waybill_audit''s own functions may execute it.';
+  'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. Nobody but waybill_audit''s own functions may execute it.';
 
-CREATE FUNCTION audit.create_recorder(p_machine text, p_table regclass) RETURNS void
+CREATE FUNCTION audit.create_recorder(p_machine text, p_table regclass, p_parts text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   EXECUTE format($create$
@@ -687,16 +710,18 @@ BEGIN
     v_type := NEW.status;
     SELECT h.reason INTO STRICT v_reason FROM waybill.%3$I h
     WHERE h.tenant_id = NEW.tenant_id AND h.%4$I = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  ELSE
+    PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record(%6$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], %7$L || v_type), v_reason, waybill.%5$I(NEW));
+                       coalesce(TG_ARGV[0], %7$L || v_type), v_reason, waybill.%5$I(NEW), %8$L);
   RETURN NULL;
 END
 $record$ $create$,
     'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
-    (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.');
+    (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.', p_parts);
   EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_machine,
-                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.');
+                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
   EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_machine);
 END
 $$;
@@ -1062,8 +1087,8 @@ $$;
 COMMENT ON FUNCTION waybill.make_status_history IS
   'Makes the table waybill.<machine>_status_history: who moved an entity of p_table (tenant_id, id) from which state to which, when and why. For migrations.';
 
-CREATE FUNCTION waybill.attach_machine(p_machine text, p_fixed text[], p_rules regproc DEFAULT NULL, p_erasure_type text DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION waybill.attach_machine(p_machine text, p_fixed text[], p_rules regproc DEFAULT NULL, p_erasure_type text DEFAULT NULL,
+                                       p_parts text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_table regclass;
@@ -1142,7 +1167,7 @@ $guard$ $create$,
   EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_machine || '_snapshot', v_table);
   -- Events belong to waybill_audit, and so does whatever appends them.
   SET LOCAL ROLE waybill_audit;
-  PERFORM audit.create_recorder(p_machine, v_table);
+  PERFORM audit.create_recorder(p_machine, v_table, p_parts);
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
                  v_name || '_50_record_insert', v_table, 'record_' || p_machine);
@@ -1160,7 +1185,7 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.attach_machine IS
-  'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_erasure_type: type of the event for an UPDATE by a function of waybill_audit. For migrations.';
+  'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_erasure_type: type of the event for an UPDATE by a function of waybill_audit. p_parts: as audit.record takes it. For migrations.';
 
 CREATE FUNCTION waybill.detach_machine(p_machine text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -1637,7 +1662,8 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, req
 SELECT waybill.attach_machine('order',
   p_fixed => '{tenant_id,id,number,channel,external_ref,customer_ref,currency,placed_at}',
   p_rules => 'waybill.check_order',
-  p_erasure_type => 'customer.erased');
+  p_erasure_type => 'customer.erased',
+  p_parts => ',"lines":');
 
 -- migrations/sql/orders/5-commands.sql
 

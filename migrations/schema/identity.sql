@@ -223,6 +223,25 @@ END
 $function$;
 COMMENT ON FUNCTION waybill.reference_user(regclass,text) IS 'Makes a column of a table of a tenant name one of the tenant''s users. For migrations.';
 
+CREATE OR REPLACE FUNCTION waybill.require_actor(p_tenant bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_actor uuid := current_setting('waybill.actor');
+BEGIN
+  PERFORM FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = v_actor;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the actor % is not a user of tenant %', v_actor, p_tenant
+      USING ERRCODE = 'WB001', HINT = 'waybill.set_context takes the id of one of the tenant''s users.';
+  END IF;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.require_actor(bigint) TO waybill_audit;
+COMMENT ON FUNCTION waybill.require_actor(bigint) IS 'Refuses where the actor of this transaction is not one of the tenant''s users.';
+
 CREATE OR REPLACE FUNCTION waybill.require_admin()
  RETURNS void
  LANGUAGE plpgsql

@@ -258,14 +258,16 @@ BEGIN
     v_type := NEW.status;
     SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
     WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  ELSE
+    PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('orders', 'order/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], 'order.' || v_type), v_reason, waybill.order_snapshot(NEW));
+                       coalesce(TG_ARGV[0], 'order.' || v_type), v_reason, waybill.order_snapshot(NEW), ',"lines":');
   RETURN NULL;
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_order() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_order() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_order() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION waybill.check_order(p_new waybill.orders, p_old waybill.orders)
  RETURNS void

@@ -300,14 +300,16 @@ BEGIN
     v_type := NEW.status;
     SELECT h.reason INTO STRICT v_reason FROM waybill.payment_status_history h
     WHERE h.tenant_id = NEW.tenant_id AND h.payment_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  ELSE
+    PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('payments', 'payment/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], 'payment.' || v_type), v_reason, waybill.payment_snapshot(NEW));
+                       coalesce(TG_ARGV[0], 'payment.' || v_type), v_reason, waybill.payment_snapshot(NEW), NULL);
   RETURN NULL;
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_payment() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION audit.record_refund()
  RETURNS trigger
@@ -331,14 +333,16 @@ BEGIN
     v_type := NEW.status;
     SELECT h.reason INTO STRICT v_reason FROM waybill.refund_status_history h
     WHERE h.tenant_id = NEW.tenant_id AND h.refund_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
+  ELSE
+    PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('refunds', 'refund/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], 'refund.' || v_type), v_reason, waybill.refund_snapshot(NEW));
+                       coalesce(TG_ARGV[0], 'refund.' || v_type), v_reason, waybill.refund_snapshot(NEW), NULL);
   RETURN NULL;
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_refund() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS text

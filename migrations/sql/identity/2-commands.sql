@@ -32,6 +32,22 @@ $$;
 COMMENT ON FUNCTION waybill.system_user IS
   'The user as which background work of a tenant acts. In the tenant''s context; null in another.';
 
+CREATE FUNCTION waybill.require_actor(p_tenant bigint) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_actor uuid := current_setting('waybill.actor');
+BEGIN
+  PERFORM FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = v_actor;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the actor % is not a user of tenant %', v_actor, p_tenant
+      USING ERRCODE = 'WB001', HINT = 'waybill.set_context takes the id of one of the tenant''s users.';
+  END IF;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.require_actor IS
+  'Refuses where the actor of this transaction is not one of the tenant''s users.';
+
 CREATE FUNCTION waybill.reference_user(p_table regclass, p_column text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -173,7 +189,7 @@ $$;
 COMMENT ON FUNCTION waybill.revoke_api_key IS
   'Revokes a key, if it is not revoked yet, and returns it; no row when there is none.';
 
-GRANT EXECUTE ON FUNCTION waybill.system_user TO waybill_audit;
+GRANT EXECUTE ON FUNCTION waybill.system_user, waybill.require_actor TO waybill_audit;
 
 GRANT EXECUTE ON FUNCTION waybill.tenant_ids, waybill.find_tenant, waybill.meet_user, waybill.record_key_use, waybill.lock_users,
   waybill.create_user, waybill.change_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;

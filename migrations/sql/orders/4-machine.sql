@@ -10,4 +10,5 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, req
 SELECT waybill.attach_machine('order',
   p_fixed => '{tenant_id,id,number,channel,external_ref,customer_ref,currency,placed_at}',
   p_rules => 'waybill.check_order',
-  p_erasure_type => 'customer.erased');
+  p_erasure_type => 'customer.erased',
+  p_parts => ',"lines":');

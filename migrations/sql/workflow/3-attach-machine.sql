@@ -43,8 +43,8 @@ $$;
 COMMENT ON FUNCTION waybill.make_status_history IS
   'Makes the table waybill.<machine>_status_history: who moved an entity of p_table (tenant_id, id) from which state to which, when and why. For migrations.';
 
-CREATE FUNCTION waybill.attach_machine(p_machine text, p_fixed text[], p_rules regproc DEFAULT NULL, p_erasure_type text DEFAULT NULL)
-RETURNS void
+CREATE FUNCTION waybill.attach_machine(p_machine text, p_fixed text[], p_rules regproc DEFAULT NULL, p_erasure_type text DEFAULT NULL,
+                                       p_parts text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_table regclass;
@@ -123,7 +123,7 @@ $guard$ $create$,
   EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_machine || '_snapshot', v_table);
   -- Events belong to waybill_audit, and so does whatever appends them.
   SET LOCAL ROLE waybill_audit;
-  PERFORM audit.create_recorder(p_machine, v_table);
+  PERFORM audit.create_recorder(p_machine, v_table, p_parts);
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
                  v_name || '_50_record_insert', v_table, 'record_' || p_machine);
@@ -141,7 +141,7 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.attach_machine IS
-  'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_erasure_type: type of the event for an UPDATE by a function of waybill_audit. For migrations.';
+  'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_erasure_type: type of the event for an UPDATE by a function of waybill_audit. p_parts: as audit.record takes it. For migrations.';
 
 CREATE FUNCTION waybill.detach_machine(p_machine text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

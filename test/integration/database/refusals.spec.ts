@@ -191,6 +191,19 @@ describe('in SQL', () => {
       expect([code, message]).toEqual(['23503', expect.stringContaining('order_status_history_user_fkey')]);
     });
 
+    it('is refused any other change by a user that the tenant does not have', async () => {
+      const change = `UPDATE waybill.orders SET metadata = '{"by": "nobody"}' WHERE tenant_id = 1 AND id = $pending`;
+      const [foreign] = await rows<{ id: string }>(
+        service.database.superuserUrl,
+        `SELECT id FROM waybill.users WHERE tenant_id = 2 AND subject = 'demo-operator'`,
+      );
+      for (const actor of [uuid(), foreign?.id ?? '']) {
+        const { code, message, hint } = await refused(role, change, { ...operator, actor });
+        expect([code, message]).toEqual(['WB001', `the actor ${actor} is not a user of tenant 1`]);
+        expect(hint).toContain('waybill.set_context');
+      }
+    });
+
     it.each([
       ['version', '7'],
       ['version', '0'],

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import type { Order } from '../../support/builders.js';
@@ -165,6 +166,41 @@ describe('the events of an order', () => {
       { table_name: 'orders', field_name: 'status', old_value: 'pending', new_value: 'confirmed' },
       { table_name: 'orders', field_name: 'status', old_value: 'confirmed', new_value: 'shipped' },
     ]);
+  });
+
+  it('say which members differ, whatever texts stand in them', async () => {
+    const operator = service.as('operator');
+    const joint = '{"a":1},"lines":[],"snapshot":{"id":"';
+    const metadata = { lines: [{ snapshot: joint }], [joint]: { snapshot: { lines: [] } }, contacts: null };
+    const line = { sku: 'TEA-1', name: joint, quantity: 2, unitPrice: 1299 };
+    const { id } = await place(operator, {
+      customer: { ref: 'c-1', name: joint },
+      lines: [line],
+      metadata,
+      expectedTotal: undefined,
+    });
+    const change = async (body: object) => {
+      expect((await operator.patch(`/v1/orders/${id}`, body, { 'if-match': '*' })).status).toBe(200);
+    };
+    await change({ metadata: { [joint]: null, lines: null, snapshot: joint } });
+    await change({ customer: { name: `${joint}!` } });
+    await change({ lines: [line, { ...line, sku: 'TEA-2' }], metadata: { snapshot: { lines: joint } } });
+    await change({ lines: [{ ...line, name: 'Green tea' }] });
+    await move(operator, id, 'confirmed');
+    await move(operator, id, 'canceled', { reason: joint });
+
+    const { data } = (await service.as('auditor').get<{ data: Event[] }>(`/v1/orders/${id}/events`)).body;
+    const bodies = data.map(({ body }) => JSON.parse(body) as { changes: object; snapshot: Record<string, unknown> });
+    expect(bodies).toHaveLength(7);
+    for (const [at, { changes, snapshot }] of bodies.entries()) {
+      const before = bodies[at - 1]?.snapshot;
+      const differing = Object.keys(snapshot).filter(
+        (member) =>
+          !['version', 'updatedAt'].includes(member) && !isDeepStrictEqual(before?.[member], snapshot[member]),
+      );
+      const expected = differing.map((member) => [member, { old: before?.[member], new: snapshot[member] }]);
+      expect(changes).toEqual(before ? Object.fromEntries(expected) : null);
+    }
   });
 
   it('never run backwards in time, not even when the clock does', async () => {
