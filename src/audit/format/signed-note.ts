@@ -39,27 +39,28 @@ export function rawPublicKey(key: KeyObject): Buffer {
   return key.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length);
 }
 
-export function keyId(name: string, raw: Buffer): Buffer {
-  const bytes = Buffer.concat([Buffer.from(`${name}\n`), Buffer.from([ED25519]), raw]);
+/** @param type the signature type's byte of the specification */
+export function keyId(name: string, raw: Buffer, type = ED25519): Buffer {
+  const bytes = Buffer.concat([Buffer.from(`${name}\n`), Buffer.from([type]), raw]);
   return hash('sha256', bytes, 'buffer').subarray(0, 4);
 }
 
-export function verifierOf(name: string, raw: Buffer): NoteVerifier {
+export function verifierOf(name: string, raw: Buffer, type = ED25519): NoteVerifier {
   if (name === '' || BAD_NAME.test(name)) throw new NoteError(`"${name}" can't be the name of a key`);
-  return { name, keyId: keyId(name, raw), publicKey: publicKeyOf(raw), rawPublicKey: raw };
+  return { name, keyId: keyId(name, raw, type), publicKey: publicKeyOf(raw), rawPublicKey: raw };
 }
 
-export function verifierKeyText(name: string, raw: Buffer): string {
-  const key = Buffer.concat([Buffer.from([ED25519]), raw]).toString('base64');
-  return `${name}+${keyId(name, raw).toString('hex')}+${key}`;
+export function verifierKeyText(name: string, raw: Buffer, type = ED25519): string {
+  const key = Buffer.concat([Buffer.from([type]), raw]).toString('base64');
+  return `${name}+${keyId(name, raw, type).toString('hex')}+${key}`;
 }
 
-/** @throws NoteError for a text that isn't an Ed25519 verifier key */
-export function parseVerifierKey(text: string): NoteVerifier {
+/** @throws NoteError for a text that isn't an Ed25519 verifier key of this signature type */
+export function parseVerifierKey(text: string, type = ED25519): NoteVerifier {
   const [, name = '', id = '', encoded = ''] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/su.exec(text) ?? [];
   const key = decodeBase64(encoded);
-  if (!key || key.length !== 33 || key[0] !== ED25519) throw new NoteError('not an Ed25519 verifier key');
-  const verifier = verifierOf(name, key.subarray(1));
+  if (!key || key.length !== 33 || key[0] !== type) throw new NoteError('not an Ed25519 verifier key');
+  const verifier = verifierOf(name, key.subarray(1), type);
   if (verifier.keyId.toString('hex') !== id) throw new NoteError("the verifier key's id doesn't belong to its key");
   return verifier;
 }
@@ -69,9 +70,14 @@ export function signNote(text: string, signers: readonly NoteSigner[]): string {
   if (!text.endsWith('\n') || BAD_TEXT.test(text)) throw new NoteError("the text can't be that of a note");
   const lines = signers.map(({ name, privateKey, rawPublicKey: raw }) => {
     const signature = Buffer.concat([keyId(name, raw), sign(null, Buffer.from(text), privateKey)]);
-    return `— ${name} ${signature.toString('base64')}\n`;
+    return signatureLine(name, signature);
   });
   return `${text}\n${lines.join('')}`;
+}
+
+/** @param signature the key's id, followed by what it signed */
+export function signatureLine(name: string, signature: Buffer): string {
+  return `— ${name} ${signature.toString('base64')}\n`;
 }
 
 export interface OpenedNote {
@@ -103,7 +109,7 @@ export function openNote(note: string, verifiers: readonly NoteVerifier[]): Open
 /** Nothing is wrong with the note, but nobody known vouches for it. */
 export class UnknownSignerError extends NoteError {}
 
-interface NoteSignature {
+export interface NoteSignature {
   name: string;
   id: Buffer;
   signature: Buffer;
@@ -126,7 +132,7 @@ function parseSignature(line: string): NoteSignature {
 }
 
 /** Strict, since Node skips what isn't base64. */
-function decodeBase64(text: string): Buffer | undefined {
+export function decodeBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return text !== '' && bytes.toString('base64') === text ? bytes : undefined;
 }
