@@ -17,3 +17,7 @@ export { readUnverified } from './verify/log-verifier.js';
 export { verifyExport } from './verify/verify-export.js';
 export { overdueAfter, Verifier } from './verify/verifier.js';
 export { writeExport } from './verify/write-export.js';
+export { parseWitnessKey, witnessKeyText } from './witness/cosignature.js';
+export { Witness } from './witness/witness.js';
+export { type WitnessReport, witnessServer } from './witness/witness-server.js';
+export { WitnessState } from './witness/witness-state.js';

@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { type Command } from 'commander';
 import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/tools.js';
 import { Progress } from '../progress.js';
+import { collect } from './options.js';
 import { allTenants, readTenant, verifierFor, withAuditTools } from './audit-tools.js';
 
 interface VerifyOptions {
@@ -126,8 +127,4 @@ function show(result: VerificationResult, { json }: { json?: boolean }): void {
     console.log(
       `  leaf ${index} says that the log was restored to an older state: ${number(abandonedSize)} events had been published before`,
     );
-}
-
-function collect(value: string, all: string[]): string[] {
-  return [...all, value];
 }
