@@ -75,6 +75,11 @@ ALTER ROLE waybill_audit NOLOGIN;
 ALTER ROLE waybill_app LOGIN;
 ALTER ROLE waybill_sealer LOGIN;
 
+-- Some connections stay free for the owner, the sealer and an administrator, whatever requests do. Whoever has set a limit
+-- knows better.
+SELECT format('ALTER ROLE waybill_app CONNECTION LIMIT %s', current_setting('max_connections')::int * 9 / 10)
+ WHERE (SELECT rolconnlimit = -1 FROM pg_catalog.pg_roles WHERE rolname = 'waybill_app') \gexec
+
 -- NOINHERIT decides this on 15. From 16 on each membership carries the option itself, set when it was first granted.
 SELECT CASE
          WHEN current_setting('server_version_num')::int >= 160000

@@ -385,16 +385,23 @@ $$;
 COMMENT ON FUNCTION waybill.record_key_use IS
   'Notes when keys were last used, in parallel arrays; a time never goes back. Acts as the tenant''s system user.';
 
-CREATE FUNCTION waybill.require_admin() RETURNS void
+CREATE FUNCTION waybill.require_admin(p_tenant bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT coalesce(string_to_array(current_setting('waybill.roles', true), ','), '{}') && '{admin,system}' THEN
+  -- A token brings a person's roles with it, and no row keeps them; those of everybody else stand in the row.
+  IF NOT coalesce(string_to_array(current_setting('waybill.roles', true), ','), '{}') && '{admin,system}'
+     OR NOT EXISTS (SELECT FROM waybill.users u
+                    WHERE u.tenant_id = p_tenant AND u.id = nullif(current_setting('waybill.actor', true), '')::uuid
+                      AND u.disabled_at IS NULL AND (u.kind = 'human' OR u.roles && '{admin,system}')) THEN
     RAISE EXCEPTION 'Users and API keys are changed only by one of the roles admin, system'
       USING ERRCODE = 'WB013', DETAIL = jsonb_build_object('roles', '["admin"]'::jsonb)::text,
-            HINT = 'waybill.set_context says which roles the actor holds.';
+            HINT = 'waybill.set_context says who acts, with which roles; a service user must hold the role in waybill.users, too.';
   END IF;
 END
 $$;
+
+COMMENT ON FUNCTION waybill.require_admin IS
+  'Refuses whoever doesn''t act as an administrator, is disabled, or is a service user whose row doesn''t have the role.';
 
 CREATE FUNCTION waybill.lock_users(p_tenant bigint, p_ids uuid[]) RETURNS SETOF waybill.users
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -408,7 +415,7 @@ CREATE FUNCTION waybill.create_user(
   p_tenant bigint, p_id uuid, p_subject text, p_kind text, p_display_name text, p_roles text[]) RETURNS SETOF waybill.users
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   RETURN QUERY
   INSERT INTO waybill.users AS u (tenant_id, id, subject, kind, display_name, roles)
   VALUES (p_tenant, p_id, p_subject, p_kind, p_display_name, p_roles)
@@ -423,7 +430,7 @@ CREATE FUNCTION waybill.change_user(
   p_tenant bigint, p_id uuid, p_display_name text, p_roles text[], p_disabled boolean) RETURNS SETOF waybill.users
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   RETURN QUERY
   UPDATE waybill.users u
   SET display_name = coalesce(p_display_name, u.display_name), roles = coalesce(p_roles, u.roles),
@@ -440,7 +447,7 @@ CREATE FUNCTION waybill.create_api_key(
 RETURNS SETOF waybill.api_keys
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   RETURN QUERY
   INSERT INTO waybill.api_keys AS k (tenant_id, id, user_id, prefix, hash, name, expires_at)
   SELECT p_tenant, p_id, u.id, p_prefix, p_hash, p_name, p_expires_at
@@ -454,7 +461,7 @@ COMMENT ON FUNCTION waybill.create_api_key IS
 CREATE FUNCTION waybill.revoke_api_key(p_tenant bigint, p_id uuid) RETURNS SETOF waybill.api_keys
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   UPDATE waybill.api_keys k SET revoked_at = clock_timestamp()
   WHERE k.tenant_id = p_tenant AND k.id = p_id AND k.revoked_at IS NULL;
   RETURN QUERY SELECT k.* FROM waybill.api_keys k WHERE k.tenant_id = p_tenant AND k.id = p_id;

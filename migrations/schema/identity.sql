@@ -79,7 +79,7 @@ CREATE OR REPLACE FUNCTION waybill.change_user(p_tenant bigint, p_id uuid, p_dis
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   RETURN QUERY
   UPDATE waybill.users u
   SET display_name = coalesce(p_display_name, u.display_name), roles = coalesce(p_roles, u.roles),
@@ -97,7 +97,7 @@ CREATE OR REPLACE FUNCTION waybill.create_api_key(p_tenant bigint, p_id uuid, p_
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   RETURN QUERY
   INSERT INTO waybill.api_keys AS k (tenant_id, id, user_id, prefix, hash, name, expires_at)
   SELECT p_tenant, p_id, u.id, p_prefix, p_hash, p_name, p_expires_at
@@ -131,7 +131,7 @@ CREATE OR REPLACE FUNCTION waybill.create_user(p_tenant bigint, p_id uuid, p_sub
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   RETURN QUERY
   INSERT INTO waybill.users AS u (tenant_id, id, subject, kind, display_name, roles)
   VALUES (p_tenant, p_id, p_subject, p_kind, p_display_name, p_roles)
@@ -242,19 +242,24 @@ $function$;
 GRANT EXECUTE ON FUNCTION waybill.require_actor(bigint) TO waybill_audit;
 COMMENT ON FUNCTION waybill.require_actor(bigint) IS 'Refuses where the actor of this transaction is not one of the tenant''s users.';
 
-CREATE OR REPLACE FUNCTION waybill.require_admin()
+CREATE OR REPLACE FUNCTION waybill.require_admin(p_tenant bigint)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  IF NOT coalesce(string_to_array(current_setting('waybill.roles', true), ','), '{}') && '{admin,system}' THEN
+  -- A token brings a person's roles with it, and no row keeps them; those of everybody else stand in the row.
+  IF NOT coalesce(string_to_array(current_setting('waybill.roles', true), ','), '{}') && '{admin,system}'
+     OR NOT EXISTS (SELECT FROM waybill.users u
+                    WHERE u.tenant_id = p_tenant AND u.id = nullif(current_setting('waybill.actor', true), '')::uuid
+                      AND u.disabled_at IS NULL AND (u.kind = 'human' OR u.roles && '{admin,system}')) THEN
     RAISE EXCEPTION 'Users and API keys are changed only by one of the roles admin, system'
       USING ERRCODE = 'WB013', DETAIL = jsonb_build_object('roles', '["admin"]'::jsonb)::text,
-            HINT = 'waybill.set_context says which roles the actor holds.';
+            HINT = 'waybill.set_context says who acts, with which roles; a service user must hold the role in waybill.users, too.';
   END IF;
 END
 $function$;
+COMMENT ON FUNCTION waybill.require_admin(bigint) IS 'Refuses whoever doesn''t act as an administrator, is disabled, or is a service user whose row doesn''t have the role.';
 
 CREATE OR REPLACE FUNCTION waybill.revoke_api_key(p_tenant bigint, p_id uuid)
  RETURNS SETOF waybill.api_keys
@@ -263,7 +268,7 @@ CREATE OR REPLACE FUNCTION waybill.revoke_api_key(p_tenant bigint, p_id uuid)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-  PERFORM waybill.require_admin();
+  PERFORM waybill.require_admin(p_tenant);
   UPDATE waybill.api_keys k SET revoked_at = clock_timestamp()
   WHERE k.tenant_id = p_tenant AND k.id = p_id AND k.revoked_at IS NULL;
   RETURN QUERY SELECT k.* FROM waybill.api_keys k WHERE k.tenant_id = p_tenant AND k.id = p_id;

@@ -15,7 +15,7 @@ export interface Catalogue {
   triggers: { table: string; name: string; enabled: string }[];
   functions: { name: string; owner: string; path: string | null; isPublic: boolean }[];
   /** Roles of Waybill, with powers that they must not have. */
-  roles: { name: string; powers: string[]; memberOf: string[] }[];
+  roles: { name: string; powers: string[]; memberOf: string[]; isLimited: boolean }[];
   /** Settings that somebody gave to a role or to this database: `role setting`. */
   overrides: { role: string; setting: string }[];
   /** Roles that can dump a database with forced row level security. */
@@ -47,7 +47,8 @@ const QUERIES: Record<keyof Omit<Catalogue, 'connectsPublic'>, string> = {
              CASE WHEN r.rolcreaterole THEN 'CREATEROLE' END, CASE WHEN r.rolcreatedb THEN 'CREATEDB' END,
              CASE WHEN r.rolreplication THEN 'REPLICATION' END], NULL) AS powers,
            ARRAY(SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
-                 WHERE m.member = r.oid ORDER BY 1) AS "memberOf"
+                 WHERE m.member = r.oid ORDER BY 1) AS "memberOf",
+           r.rolconnlimit >= 0 AS "isLimited"
     FROM pg_roles r WHERE r.rolname IN ('waybill_owner', 'waybill_audit', 'waybill_app', 'waybill_sealer') ORDER BY 1`,
   overrides: `
     SELECT coalesce(r.rolname, '(every role)') AS role, setting

@@ -16,6 +16,9 @@ export function judgeRoles({ roles, overrides, connectsPublic }: Catalogue): Fin
     'ALTER ROLE … NOSUPERUSER NOBYPASSRLS …; REVOKE … FROM …;',
     'None can do what it must not.',
   );
+  if (roles.some(({ name, isLimited }) => name === 'waybill_app' && !isLimited)) {
+    findings.push(hint('roles', 'waybill_app may take every connection that the server has', BOOTSTRAP));
+  }
   if (connectsPublic) findings.push(fault('roles', 'Every role of the server may connect to this database', BOOTSTRAP));
   for (const { role, setting } of overrides) {
     const disarms = /^(session_replication_role=(?!origin)|row_security=off)/.test(setting);
@@ -23,7 +26,14 @@ export function judgeRoles({ roles, overrides, connectsPublic }: Catalogue): Fin
       findings.push(
         fault('role settings', `${role} has ${setting}`, 'ALTER ROLE … RESET …; it switches triggers or policies off.'),
       );
-    else findings.push(hint('role settings', `${role} has ${setting}`, 'Make sure that somebody wants it so.'));
+    else
+      findings.push(
+        hint(
+          'role settings',
+          `${role} has ${setting}`,
+          'Make sure that somebody wants it so: a role can do this to itself. ALTER ROLE … RESET …',
+        ),
+      );
   }
   return findings;
 }

@@ -264,6 +264,21 @@ describe('waybill doctor', () => {
     expect(said).toContainEqual(expect.stringContaining('were not compared'));
   });
 
+  it('asks about a setting that a role may have given itself, and about a role without a limit of connections', async () => {
+    const { superuserUrl, appUrl, ...others } = await copy();
+    await run(appUrl, `ALTER ROLE waybill_app SET work_mem = '64kB'`);
+    await run(superuserUrl, 'ALTER ROLE waybill_app CONNECTION LIMIT -1');
+    try {
+      const findings = await examineDatabase(config, { appUrl, ...others });
+      expect(faultsIn(findings)).toEqual([]);
+      const hints = findings.filter(({ verdict }) => verdict === 'hint').map(({ detail }) => detail);
+      expect(hints).toContain('waybill_app has work_mem=64kB');
+      expect(hints).toContain('waybill_app may take every connection that the server has');
+    } finally {
+      await run(superuserUrl, 'ALTER ROLE waybill_app RESET work_mem; ALTER ROLE waybill_app CONNECTION LIMIT 180');
+    }
+  });
+
   it('takes a transition that somebody changed for a wish', async () => {
     const { superuserUrl, ...addresses } = await copy();
     await run(superuserUrl, `UPDATE waybill.valid_transitions SET roles = '{admin}' WHERE to_state = 'canceled'`);

@@ -255,6 +255,19 @@ describe('administration of users and API keys', () => {
     expect(unchanged).toEqual([0, 0]);
   });
 
+  it('has the database ask the row of who acts, not only the roles that somebody claims', async () => {
+    const create = `SELECT * FROM waybill.create_user(1, gen_random_uuid(), 'intruder', 'service', 'Intruder', '{admin}')`;
+    const disabled = await makeUser(['admin']);
+    await admin.patch(`/v1/users/${disabled.id}`, { disabled: true });
+    const pretenders = [randomUUID(), (await makeUser(['operator'])).id, disabled.id];
+    for (const actor of pretenders) {
+      const attempt = inTransaction(service.database.appUrl, { tenant: 1, actor, roles: ['admin'] }, (client) =>
+        client.query(create),
+      );
+      expect((await refusalOf(attempt)).code).toBe('WB013');
+    }
+  });
+
   it('leaves the system user alone', async () => {
     const { body } = await admin.get<List<User>>('/v1/users?limit=200');
     const system = body.data.find(({ kind }) => kind === 'system');
