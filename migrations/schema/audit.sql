@@ -314,6 +314,44 @@ GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_app;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_owner;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_sealer;
 
+CREATE OR REPLACE FUNCTION audit.history_faults(p_tenant bigint, p_prefix text, p_entities uuid[])
+ RETURNS TABLE(stream text, version bigint, detail text)
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+BEGIN
+  RETURN QUERY EXECUTE format($q$
+    SELECT $2 || '/' || id, told.version,
+           CASE WHEN kept.seq IS NULL THEN format('row %%s of its history is gone', seq)
+                WHEN told.seq IS NULL THEN format('row %%s of its history is there, and no event tells of it', seq)
+                ELSE format('%%s of row %%s of its history is not what the event says',
+                            (SELECT string_agg(c.name, ', ')
+                             FROM (VALUES ('from_status', told.from_status, kept.from_status), ('to_status', told.to_status, kept.to_status),
+                                          ('changed_by', told.changed_by, kept.changed_by), ('changed_at', told.changed_at, kept.changed_at),
+                                          ('reason', told.reason, kept.reason), ('request_id', told.request_id, kept.request_id))
+                                  AS c(name, said, is_now)
+                             WHERE c.said IS DISTINCT FROM c.is_now), seq) END
+    FROM (SELECT s.id, row_number() OVER (PARTITION BY s.id ORDER BY s.version) AS seq, s.version, s.from_status, s.to_status,
+                 s.actor::text AS changed_by, s.occurred_us::text AS changed_at, s.reason, s.request_id
+          FROM (SELECT i.id, e.version, e.actor, e.occurred_us, b.reason, b."requestId" AS request_id, b.snapshot ->> 'status' AS to_status,
+                       lag(b.snapshot ->> 'status') OVER (PARTITION BY i.id ORDER BY e.version) AS from_status
+                FROM unnest($3) AS i(id)
+                JOIN audit.events e ON e.tenant_id = $1 AND e.stream = $2 || '/' || i.id
+                CROSS JOIN LATERAL json_to_record(e.body::json) AS b(reason text, snapshot json, "requestId" text)) s
+          WHERE s.version = 1 OR s.to_status IS DISTINCT FROM s.from_status) told
+    FULL JOIN (SELECT h.%2$I AS id, h.seq::bigint, h.from_status, h.to_status, h.changed_by::text,
+                      (extract(epoch FROM h.changed_at) * 1000000)::bigint::text AS changed_at, h.reason::text, h.request_id
+               FROM waybill.%1$I h WHERE h.tenant_id = $1 AND h.%2$I = ANY ($3)) kept USING (id, seq)
+    WHERE (told.from_status, told.to_status, told.changed_by, told.changed_at, told.reason, told.request_id)
+          IS DISTINCT FROM (kept.from_status, kept.to_status, kept.changed_by, kept.changed_at, kept.reason, kept.request_id)
+    ORDER BY id, seq LIMIT 1 $q$, p_prefix || '_status_history', p_prefix || '_id')
+  USING p_tenant, p_prefix, p_entities;
+END
+$function$;
+COMMENT ON FUNCTION audit.history_faults(bigint,text,uuid[]) IS 'Compares the status histories of entities with their events, row by row: states, who, when, why and in which request. At most one row: the first fault. In the tenant''s context.';
+
 CREATE OR REPLACE FUNCTION audit.make_append_only(p_table regclass, p_refused text DEFAULT 'UPDATE OR DELETE OR TRUNCATE'::text)
  RETURNS void
  LANGUAGE plpgsql
@@ -490,6 +528,11 @@ BEGIN
     END LOOP;
   END IF;
 
+  IF code IS NULL AND cardinality(v_ids) > 0 THEN
+    SELECT h.stream, h.version, 'HISTORY_DRIFT', h.detail INTO stream, version, code, detail
+    FROM audit.history_faults(p_tenant, p_prefix, v_ids) h;
+  END IF;
+
   -- A subquery rather than NOT EXISTS: for LIMIT 1 the planner compares every event with every entity.
   IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
     EXECUTE format($q$
@@ -499,11 +542,18 @@ BEGIN
       ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
     INTO stream, code, detail USING p_tenant, p_prefix;
   END IF;
+  IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+    EXECUTE format($q$
+      SELECT $2 || '/' || h.%2$I, 'HISTORY_DRIFT', 'it has a history, and it is not there' FROM waybill.%1$I h
+      WHERE h.tenant_id = $1 AND (SELECT t.id FROM %3$s t WHERE t.tenant_id = $1 AND t.id = h.%2$I) IS NULL
+      ORDER BY h.%2$I LIMIT 1 $q$, p_prefix || '_status_history', p_prefix || '_id', v_source.entity_table)
+    INTO stream, code, detail USING p_tenant, p_prefix;
+  END IF;
   RETURN NEXT;
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.state_faults(bigint,text,uuid,integer) TO waybill_sealer;
-COMMENT ON FUNCTION audit.state_faults(bigint,text,uuid,integer) IS 'Compares the next entities of one table with the last events of their streams, through the same snapshot function, on the members that the event has. One row: the last entity that was looked at, and the first fault. In the tenant''s context.';
+COMMENT ON FUNCTION audit.state_faults(bigint,text,uuid,integer) IS 'Compares the next entities of one table with the last events of their streams, through the same snapshot function, on the members that the event has, and their status histories with all events. One row: the last entity that was looked at, and the first fault. In the tenant''s context.';
 
 CREATE OR REPLACE FUNCTION audit.state_sources()
  RETURNS TABLE(prefix text, entity_table regclass)

@@ -11,8 +11,11 @@ import { publishCheckpoint, sealBatch, type SealingTools } from '../../src/audit
 import { sealerPool } from '../../src/audit/log/sealer-pool.js';
 import { SigningKeys } from '../../src/audit/log/signing-keys.js';
 import type { VerificationResult } from '../../src/audit/verify/fault.js';
-import { type DatabaseTrust, verifyDatabase } from '../../src/audit/verify/verify-database.js';
+import { type DatabaseTrust, verifyDatabase, verifyWithin } from '../../src/audit/verify/verify-database.js';
+import { VALUE_TYPES } from '../../src/database/client.js';
 import type { TestDatabase } from './database.js';
+
+export type VerifyOptions = Partial<DatabaseTrust> & { tenantId?: number };
 
 /** A sealer without a service around it, with a key and a directory of its own. */
 export interface Sealing {
@@ -24,11 +27,13 @@ export interface Sealing {
   trusted: NoteVerifier[];
   /** Seals and publishes until the tenant's queue is empty. @returns how many events */
   seal(tenantId?: number, batchSize?: number): Promise<number>;
-  verify(options?: Partial<DatabaseTrust> & { tenantId?: number }): Promise<VerificationResult>;
+  verify(options?: VerifyOptions): Promise<VerificationResult>;
   /** Runs a statement as the server's superuser. */
   sql<Row extends QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
   /** The same with every trigger off, foreign keys included: what somebody with the whole server could do. */
   tamper(text: string): Promise<void>;
+  /** Tampers so, verifies once with each of these options, and takes it back: the database stays as it was. */
+  verifyTampered(text: string, ...each: VerifyOptions[]): Promise<VerificationResult[]>;
   close(): Promise<void>;
 }
 
@@ -41,10 +46,16 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
   const keys = new SigningKeys({ pem });
   const tools: SealingTools = { pool, keys, origin: ORIGIN, directory, edges: new KnownEdges() };
   const asSuperuser = async <T>(work: (client: Client) => Promise<T>): Promise<T> => {
-    const client = new Client({ connectionString: database.superuserUrl });
+    const client = new Client({ connectionString: database.superuserUrl, types: VALUE_TYPES });
     await client.connect();
     return work(client).finally(() => client.end());
   };
+  const defaults = (tenantId: number): DatabaseTrust => ({
+    trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+    directory,
+    overdueAfter: 10_000,
+    defaultOrigin: originOf(ORIGIN, tenantId),
+  });
   return {
     tools,
     pool,
@@ -59,14 +70,7 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
       }
       return total;
     },
-    verify: ({ tenantId = 1, ...trust } = {}) =>
-      verifyDatabase(pool, tenantId, {
-        trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
-        directory,
-        overdueAfter: 10_000,
-        defaultOrigin: originOf(ORIGIN, tenantId),
-        ...trust,
-      }),
+    verify: ({ tenantId = 1, ...trust } = {}) => verifyDatabase(pool, tenantId, { ...defaults(tenantId), ...trust }),
     sql: async <Row extends QueryResultRow>(text: string, values: unknown[] = []) =>
       asSuperuser(async (client) => (await client.query<Row>(text, values)).rows),
     tamper: (text) =>
@@ -74,6 +78,18 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
         await client.query(
           `BEGIN; ${triggers('DISABLE TRIGGER ALL')}; ${text}; ${triggers('ENABLE TRIGGER ALL')}; COMMIT`,
         );
+      }),
+    verifyTampered: (text, ...each) =>
+      asSuperuser(async (client) => {
+        await client.query(`BEGIN; ${triggers('DISABLE TRIGGER ALL')}; ${text}; SET LOCAL ROLE waybill_sealer`);
+        const results = [];
+        for (const { tenantId = 1, ...trust } of each) {
+          await client.query('SAVEPOINT tampered');
+          results.push(await verifyWithin(client, tenantId, { ...defaults(tenantId), ...trust }));
+          await client.query('ROLLBACK TO tampered');
+        }
+        await client.query('ROLLBACK');
+        return results;
       }),
     close: async () => {
       await pool.end();

@@ -7,12 +7,16 @@ export const FAULT_CODES = [
   'BAD_SIGNATURE',
   'UNKNOWN_KEY',
   'SIZE_BELOW_CHECKPOINT',
+  'UNPROVEN_TAIL',
   'ROOT_MISMATCH',
   'INCONSISTENT',
   'UNSEALED_OVERDUE',
   'MISSING_STREAM',
+  'MISSING_TENANT',
+  'MISSING_CHECKPOINT',
   'VALUE_MISSING',
   'STATE_DRIFT',
+  'HISTORY_DRIFT',
 ] as const;
 export type FaultCode = (typeof FAULT_CODES)[number];
 
@@ -29,10 +33,12 @@ export interface Fault {
 
 export type Verdict = 'intact' | 'tampered' | 'unverifiable';
 
-/** An unknown key says nothing about the events: somebody else may know it. */
+/** These say nothing about the events: somebody else may know the key, or have the checkpoint. */
+const UNVERIFIABLE: ReadonlySet<FaultCode> = new Set(['UNKNOWN_KEY', 'UNPROVEN_TAIL']);
+
 export function verdictOf(fault: Fault | null): Verdict {
   if (!fault) return 'intact';
-  return fault.code === 'UNKNOWN_KEY' ? 'unverifiable' : 'tampered';
+  return UNVERIFIABLE.has(fault.code) ? 'unverifiable' : 'tampered';
 }
 
 /** What a verification found of one log. */

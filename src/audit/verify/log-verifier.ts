@@ -56,10 +56,13 @@ export class LogVerifier {
   private readonly breaks: LogBreak[] = [];
   /** Sorted by size; those that were met are gone. */
   private readonly expected: Expected[] = [];
+  /** Leaves that the log's own last checkpoint covers. */
+  private provenSize: number;
 
   constructor(private readonly options: LogVerifierOptions) {
     this.tree = options.tree ?? new CompactTree();
     this.fromIndex = this.tree.size;
+    this.provenSize = this.tree.size;
   }
 
   get size(): number {
@@ -76,6 +79,7 @@ export class LogVerifier {
       this.fail('UNKNOWN_KEY', `the checkpoint is of the log ${checkpoint.origin}, not of ${this.options.keys.origin}`);
     if (checkpoint.size < this.size) throw new Error(`leaf ${checkpoint.size} is behind this verification`);
     const place = this.expected.findIndex(({ size }) => size > checkpoint.size);
+    if (isLast) this.provenSize = Math.max(this.provenSize, checkpoint.size);
     this.expected.splice(place === -1 ? this.expected.length : place, 0, { ...checkpoint, note, isLast });
     this.compareExpected();
   }
@@ -100,12 +104,21 @@ export class LogVerifier {
     this.checkChain(event, eventHash, { stream: event.stream, version: event.version }, before);
   }
 
-  /** To be called when all leaves were added. */
-  finishLog(): void {
+  /**
+   * To be called when all leaves were added.
+   *
+   * @param uncovered what it is called when leaves come after the log's own last checkpoint
+   */
+  finishLog(uncovered: 'UNPROVEN_TAIL' | 'MISSING_CHECKPOINT'): void {
     const beyond = this.expected.at(-1);
     if (beyond) {
       const aside = this.asideOf(beyond.note);
       this.fail('SIZE_BELOW_CHECKPOINT', `the log has ${this.size} leaves, its checkpoint ${beyond.size}${aside}`);
+    }
+    if (this.size > this.provenSize) {
+      const what =
+        this.provenSize === 0 ? 'no checkpoint covers any of' : `its checkpoint covers ${this.provenSize} of`;
+      this.fail(uncovered, `${what} the ${this.size} leaves`, { index: this.provenSize });
     }
     const { keys, trusted } = this.options;
     const isTrusted = keys.verifiers.some(({ rawPublicKey, name }) =>

@@ -14,7 +14,8 @@ interface StateRow {
 }
 
 /**
- * Compares every entity with the last event of its stream, through the snapshot functions that make the events.
+ * Compares every entity with the last event of its stream, through the snapshot functions that make the events, and its
+ * status history with all of them.
  *
  * @param kinds what the log has events about: there must be a trigger for each that goes on writing them
  */
@@ -25,6 +26,8 @@ export async function checkState(
 ): Promise<Fault | null> {
   // The functions read with the rights of waybill_audit, but still only rows of the tenant in context.
   await client.query(`SELECT waybill.set_context($1, NULL, '{}', NULL)`, [tenantId]);
+  const tenants = await client.query('SELECT FROM waybill.tenants WHERE id = $1', [tenantId]);
+  if (tenants.rowCount === 0) return { code: 'MISSING_TENANT', detail: 'the tenant is gone, and its log is there' };
   const sources = await client.query<{ prefix: string }>('SELECT prefix FROM audit.state_sources() ORDER BY prefix');
   const written = new Set(['log', ...sources.rows.map(({ prefix }) => prefix)]);
   const orphan = [...kinds].find((kind) => !written.has(kind));

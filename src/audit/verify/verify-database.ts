@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Pool, PoolClient } from 'pg';
+import type { ClientBase, Pool } from 'pg';
 import { CheckpointError } from '../format/checkpoint.js';
 import type { HashedEvent } from '../format/event-hash.js';
 import { CompactTree } from '../format/merkle.js';
@@ -46,11 +46,17 @@ export function verifyDatabase(
   trust: DatabaseTrust,
   onProgress: Progress = () => undefined,
 ): Promise<VerificationResult> {
-  return inPoolTransaction(
-    pool,
-    async (client) => new DatabaseVerification(client, tenantId, trust, onProgress).run(),
-    'read',
-  );
+  return inPoolTransaction(pool, (client) => verifyWithin(client, tenantId, trust, onProgress), 'read');
+}
+
+/** The same as one transaction of `waybill_sealer` sees it, which somebody else began and ends. */
+export function verifyWithin(
+  client: ClientBase,
+  tenantId: number,
+  trust: DatabaseTrust,
+  onProgress: Progress = () => undefined,
+): Promise<VerificationResult> {
+  return new DatabaseVerification(client, tenantId, trust, onProgress).run();
 }
 
 /** Events that are checked at one go: a few milliseconds. */
@@ -62,7 +68,7 @@ class DatabaseVerification {
   private computedNodes: { level: number; index: number; hash: Buffer }[] = [];
 
   constructor(
-    private readonly client: PoolClient,
+    private readonly client: ClientBase,
     private readonly tenantId: number,
     private readonly trust: DatabaseTrust,
     private readonly onProgress: Progress,
@@ -78,7 +84,7 @@ class DatabaseVerification {
     try {
       await this.expectCheckpoints(verifier);
       await this.readLeaves(verifier);
-      verifier.finishLog();
+      verifier.finishLog('MISSING_CHECKPOINT');
       unsealed = await this.readUnsealed(verifier);
       const fault = this.trust.skipState ? null : await checkState(this.client, this.tenantId, verifier.kinds);
       return verifier.result(fault, unsealed);

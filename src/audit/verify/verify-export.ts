@@ -38,7 +38,7 @@ export async function verifyExport(
       verifier.add(leafOf(parseExportLine(text, verifier.size + 2), header.tenantId));
       if (verifier.size % 1000 === 0) onProgress(verifier.size, header.size);
     }
-    verifier.finishLog();
+    verifier.finishLog('UNPROVEN_TAIL');
     if (header.checkpoint === null && header.size !== verifier.size)
       throw new UnreadableExport(`the header speaks of ${header.size} leaves, and there are ${verifier.size}`);
     return verifier.result(null, 0);

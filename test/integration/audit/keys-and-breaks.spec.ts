@@ -110,6 +110,7 @@ describe('keys and breaks of a log', () => {
       DELETE FROM audit.events WHERE stream IN (SELECT stream FROM late);
       DELETE FROM waybill.order_contacts WHERE 'order/' || order_id IN (SELECT stream FROM late);
       DELETE FROM waybill.order_lines WHERE 'order/' || order_id IN (SELECT stream FROM late);
+      DELETE FROM waybill.order_status_history WHERE 'order/' || order_id IN (SELECT stream FROM late);
       DELETE FROM waybill.orders WHERE 'order/' || id IN (SELECT stream FROM late);
       DROP TABLE late`);
   }
