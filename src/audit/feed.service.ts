@@ -34,10 +34,10 @@ export class FeedService {
     { after, limit, wait }: FeedRequest,
     signal: AbortSignal,
   ): Promise<SealedEvent[]> {
-    const until = Date.now() + wait * 1000;
+    const until = performance.now() + wait * 1000;
     for (;;) {
       const events = await this.transactions.run(context, 'read', (tx) => this.log.page(tx, after, limit));
-      const rest = until - Date.now();
+      const rest = until - performance.now();
       if (events.length > 0 || rest <= 0 || signal.aborted || this.growth.isStopping) return events;
       await this.growth.next(context.tenantId, rest, signal);
     }

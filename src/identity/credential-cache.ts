@@ -18,6 +18,7 @@ const MAX_ENTRIES = 10_000;
 
 interface Accepted {
   credential: Credential;
+  /** Monotonic milliseconds. */
   freshUntil: number;
 }
 
@@ -31,13 +32,10 @@ export class CredentialCache {
   private readonly refused = new LRUCache<string, true>({ max: MAX_ENTRIES, ttl: FRESH_MS });
   private readonly distrusted = new LRUCache<string, true>({ max: MAX_ENTRIES, ttl: DISTRUST_MS });
 
-  constructor(private readonly now: () => number = Date.now) {}
-
   /** The credential, when it needs no question now. */
   fresh(hash: string): Credential | undefined {
     const found = this.accepted.get(hash);
-    const now = this.now();
-    return found && now < found.freshUntil && now < found.credential.expiresAt ? found.credential : undefined;
+    return found && performance.now() < found.freshUntil ? found.credential : undefined;
   }
 
   /** Whether it was accepted in the last minutes, though it has to be looked up again. */
@@ -51,7 +49,9 @@ export class CredentialCache {
 
   accept(hash: string, credential: Credential): void {
     const isTrusted = !this.distrusted.has(nameOf(credential.principal));
-    this.accepted.set(hash, { credential, freshUntil: isTrusted ? this.now() + FRESH_MS : 0 });
+    // What is left of its life is asked for once. From then on a clock that is set back keeps nothing alive.
+    const freshMs = Math.min(FRESH_MS, credential.expiresAt - Date.now());
+    this.accepted.set(hash, { credential, freshUntil: isTrusted ? performance.now() + freshMs : 0 });
   }
 
   refuse(hash: string): void {

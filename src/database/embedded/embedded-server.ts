@@ -138,7 +138,7 @@ async function launch(
   const remembered = await folder.recall();
   await removeTemporarySocketFolder(remembered.temporarySocketFolder);
   const socket = await makeSocketFolder(folder, account);
-  const orphansUntil = Date.now() + ORPHAN_PATIENCE_MS;
+  const orphansUntil = performance.now() + ORPHAN_PATIENCE_MS;
   for (let attempt = 1, preferred = remembered.port; ;) {
     const port = await choosePort(preferred);
     await folder.remember({ port, temporarySocketFolder: socket?.temporary ? socket.path : undefined });
@@ -149,7 +149,7 @@ async function launch(
     } catch (error) {
       const said = (pattern: RegExp): boolean => error instanceof LaunchError && error.said(pattern);
       const portTaken = said(/Address already in use/) && attempt < LAUNCH_ATTEMPTS;
-      const orphans = said(/shared memory block .*still in use/) && Date.now() < orphansUntil;
+      const orphans = said(/shared memory block .*still in use/) && performance.now() < orphansUntil;
       if (!portTaken && !orphans) throw error;
       attempt += 1;
       preferred = portTaken ? undefined : port;

@@ -132,11 +132,11 @@ export async function waitUntilReady(
   log: (line: string) => void,
   check: () => Promise<void>,
 ): Promise<void> {
-  const started = Date.now();
+  const started = performance.now();
   for (let told = false; ; await sleep(POLL_MS)) {
     await check();
     if ((await findPostmaster(folder))?.status === 'ready') return;
-    if (!told && Date.now() - started > SLOW_START_MS) {
+    if (!told && performance.now() - started > SLOW_START_MS) {
       told = true;
       log('PostgreSQL is still starting; after a crash it first replays its log');
     }
@@ -159,9 +159,9 @@ export async function shutDown(
   if (token === undefined) return;
   const isGone = (): boolean => processToken(pid) !== token;
   signal(pid, serves ? 'SIGINT' : 'SIGQUIT');
-  const started = Date.now();
+  const started = performance.now();
   for (let forced = false; !isGone(); await sleep(POLL_MS)) {
-    if (!forced && Date.now() - started > SHUTDOWN_PATIENCE_MS) {
+    if (!forced && performance.now() - started > SHUTDOWN_PATIENCE_MS) {
       forced = true;
       log('PostgreSQL does not finish its shutdown; ending it at once (the next start recovers from its log)');
       if (isPostmasterOf(pid, folder.data)) signal(pid, 'SIGQUIT');

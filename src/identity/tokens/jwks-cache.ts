@@ -33,7 +33,8 @@ export class JwksCache {
 
   constructor(
     private readonly uri: string,
-    private readonly now: () => number = Date.now,
+    /** Monotonic milliseconds: a clock that is set back makes no key younger. */
+    private readonly now: () => number = () => performance.now(),
   ) {}
 
   /**
