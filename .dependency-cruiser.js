@@ -8,7 +8,7 @@ const MAY_IMPORT = {
   problems: ['common'],
   http: ['common', 'problems'],
   validation: ['common', 'problems'],
-  background: [],
+  background: ['common'],
   database: BASE,
   idempotency: [...BASE, 'background', 'database'],
   identity: [...BASE, 'background', 'database', 'idempotency'],

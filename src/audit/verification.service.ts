@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
+import { errorReport } from '../common/index.js';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
 import { NeverVerified, NoVerifierHere } from './audit.errors.js';
 import type { RunningVerificationDto, VerificationDto } from './dto/verification.dto.js';
@@ -49,7 +50,7 @@ export class VerificationService implements BeforeApplicationShutdown {
       const { verdict, fault } = await verifier.verify(tenantId, started);
       if (verdict !== 'intact') this.logger.error(`Tenant ${tenantId} is ${verdict}: ${fault?.code}, ${fault?.detail}`);
     } catch (error) {
-      const { message, stack } = error instanceof Error ? error : new Error(String(error));
+      const { message, stack } = errorReport(error);
       this.logger.error(`The verification of tenant ${tenantId} broke off: ${message}`, stack);
     }
   }

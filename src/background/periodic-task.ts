@@ -1,3 +1,5 @@
+import { errorReport } from '../common/index.js';
+
 export interface PeriodicWork<Result> {
   /** Names the task in the metrics, such as `key-sweep`. */
   name: string;
@@ -96,7 +98,7 @@ export class PeriodicTask<Result = void> {
       return result;
     } catch (error) {
       this.counted.failedRounds += 1;
-      this.tell(`${this.work.failure}: ${error instanceof Error ? error.message : String(error)}`);
+      this.tell(`${this.work.failure}: ${errorReport(error).message}`);
       throw error;
     }
   }

@@ -1,6 +1,7 @@
 export * from './canonical-json.js';
 export * from './currency.js';
 export * from './cursor.js';
+export * from './error-report.js';
 export * from './json-pointer.js';
 export * from './merge-patch.js';
 export * from './money.js';

@@ -1,4 +1,5 @@
 import { type BeforeApplicationShutdown, Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { errorReport } from '../common/index.js';
 
 /** Something to do once a transaction has been committed, outside of it. */
 export type AfterCommitTask = () => Promise<void>;
@@ -37,10 +38,7 @@ export class AfterCommit implements BeforeApplicationShutdown, OnApplicationShut
     try {
       await task();
     } catch (error) {
-      this.logger.error(
-        'Work after a commit failed; the change itself stands',
-        error instanceof Error ? error.stack : error,
-      );
+      this.logger.error('Work after a commit failed; the change itself stands', errorReport(error).stack);
     }
   }
 }

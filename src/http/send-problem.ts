@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Logger } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
+import { errorReport, type ErrorReport } from '../common/index.js';
 import { problemBytes, toProblem } from '../problems/index.js';
 import { noteProblem } from './request-context.js';
 import { requestIdOf } from './request-id.js';
@@ -64,27 +65,24 @@ function pathOf(url: string | undefined): string {
 
 const MAX_CAUSES = 5;
 
-/** Messages and codes of an error and its causes. No parameters and no row values: those may be personal data. */
+/** Messages and codes of an error and its causes. */
 function describeError(error: unknown): string {
   return causesOf(error)
-    .map((cause) => {
-      const { code } = cause as { code?: unknown };
-      return `${cause.name}${typeof code === 'string' ? ` [${code}]` : ''}: ${cause.message}`;
-    })
+    .map(({ name, code, message }) => `${name}${code === undefined ? '' : ` [${code}]`}: ${message}`)
     .join('; caused by ');
 }
 
 function stackOf(error: unknown): string {
   return causesOf(error)
-    .map((cause) => cause.stack ?? cause.message)
+    .map(({ stack }) => stack)
     .join('\ncaused by ');
 }
 
-function causesOf(error: unknown): Error[] {
-  const causes: Error[] = [];
+function causesOf(error: unknown): ErrorReport[] {
+  const causes: ErrorReport[] = [];
   let current = error;
   while (current !== undefined && current !== null && causes.length < MAX_CAUSES) {
-    causes.push(current instanceof Error ? current : new Error(`thrown: ${typeof current}`));
+    causes.push(errorReport(current));
     current = (current as { cause?: unknown }).cause;
   }
   return causes;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { type PeriodicTask, PeriodicTasks } from '../background/index.js';
+import { errorReport } from '../common/index.js';
 import { DomainError } from '../problems/index.js';
 import { type TransactionContext, TransactionRunner, SystemUsers } from '../database/index.js';
 import { CallRunner } from './call-runner.js';
@@ -107,5 +108,5 @@ export class CallRecoverer {
 
 function describe(error: unknown): string {
   const cause = error instanceof DomainError && error.cause instanceof Error ? error.cause : error;
-  return cause instanceof Error ? cause.message : String(cause);
+  return errorReport(cause).message;
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type PeriodicTask, PeriodicTasks } from '../background/index.js';
+import { errorReport } from '../common/index.js';
 import { TransactionRunner } from '../database/index.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import type { Credential } from './credential-cache.js';
@@ -60,7 +61,7 @@ export class KeyUseRecorder {
         await this.writeTenant(tenantId, uses);
       } catch (error) {
         for (const [keyId, at] of uses) this.keep(tenantId, keyId, at);
-        failures.push(`tenant ${tenantId}: ${error instanceof Error ? error.message : String(error)}`);
+        failures.push(`tenant ${tenantId}: ${errorReport(error).message}`);
       }
     }
     if (failures.length > 0) throw new AggregateError(failures, failures.join('; '));

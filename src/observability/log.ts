@@ -1,6 +1,6 @@
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import { currentRequest } from '../http/index.js';
-import { redact } from '../common/index.js';
+import { errorReport, redact } from '../common/index.js';
 import { type LogEntry, readableLine } from './log-line.js';
 import { CENSORED, redactedPaths } from './redaction.js';
 
@@ -54,9 +54,9 @@ function requestMembers(): Record<string, unknown> {
   return { requestId: request.requestId, traceId: request.trace.traceId, spanId: request.trace.spanId };
 }
 
-/** No more of an error (or of what has only its stack) than this: parameters and row values, which errors of the database carry, may be personal data. */
+/** No more of an error (or of what has only its stack) than its report: errors of the database carry what callers sent. */
 function errorEntry(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { stack: (error as { stack?: unknown }).stack };
-  const { code } = error as { code?: unknown };
-  return { type: error.name, ...(code === undefined ? {} : { code }), message: error.message, stack: error.stack };
+  const { name, code, message, stack } = errorReport(error);
+  return { type: name, ...(code === undefined ? {} : { code }), message, stack };
 }

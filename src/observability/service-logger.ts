@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { Logger } from 'pino';
+import { errorReport } from '../common/index.js';
 
 /** What Nest says of each module and route when it starts helps nobody who runs the service. */
 const CHATTER = new Set(['NestFactory', 'InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestApplication']);
@@ -40,7 +41,7 @@ export class ServiceLogger implements LoggerService {
   ): void {
     const { context, stack } = detailsOf(rest);
     const members = context === undefined ? {} : { context };
-    if (message instanceof Error) this.target[level]({ ...members, err: message }, message.message);
+    if (message instanceof Error) this.target[level]({ ...members, err: message }, errorReport(message).message);
     else if (typeof message === 'object' && message !== null) this.target[level]({ ...members, ...message });
     else this.target[level](stack === undefined ? members : { ...members, err: { stack } }, String(message));
   }

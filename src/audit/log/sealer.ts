@@ -1,5 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { type PeriodicTask, PeriodicTasks } from '../../background/index.js';
+import { errorReport } from '../../common/error-report.js';
 import { LogGrowth } from './log-growth.js';
 import { publishCheckpoint, sealBatch, type SealingTools } from './seal-batch.js';
 import { tenantsWithLogs } from './log-store.js';
@@ -85,14 +86,11 @@ export class Sealer {
     try {
       await work();
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const { message, stack } = errorReport(error);
       this.metrics.setRefused(tenantId, error instanceof SealRefused);
       if (this.said.get(tenantId) === message) return;
       this.said.set(tenantId, message);
-      this.logger.error(
-        `Sealing of tenant ${tenantId} stopped: ${message}`,
-        error instanceof Error ? error.stack : undefined,
-      );
+      this.logger.error(`Sealing of tenant ${tenantId} stopped: ${message}`, stack);
     }
   }
 }

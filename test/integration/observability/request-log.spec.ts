@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { type DemoTenant, makeDemoTenants } from '../../../src/identity/index.js';
 import { ApiClient } from '../../support/api-client.js';
-import { type Order, orderBody } from '../../support/builders.js';
+import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
 import { type ServiceLogEntry, type RealService, startRealService } from '../../support/real-service.js';
+import { rows } from '../../support/sql.js';
 
 describe('the log of a service', () => {
   let database: TestDatabase;
@@ -88,6 +89,26 @@ describe('the log of a service', () => {
     expect(everything).not.toMatch(/Secret|hidden\.test|wb_\d/);
     expect(everything).not.toContain(tenant.keys.operator);
     expect(everything).not.toContain(new URL(database.appUrl).password);
+  });
+
+  it('holds nothing of a value that PostgreSQL repeats in an error, whatever it is an error of', async () => {
+    await rows(
+      database.superuserUrl,
+      `CREATE FUNCTION public.repeat_value() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN RAISE 'no such thing as "%"', NEW.external_ref USING
+           ERRCODE = '22P02', DETAIL = NEW.external_ref, HINT = NEW.external_ref; END $$;
+       CREATE TRIGGER orders_00_repeat BEFORE INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION public.repeat_value()`,
+    );
+    const requestId = randomUUID();
+    const body = orderBody({ externalRef: 'Ms Secretvalue' });
+    const answer = await client.post<ProblemAnswer>('/v1/orders', body, { 'x-request-id': requestId });
+    await rows(database.superuserUrl, 'DROP FUNCTION public.repeat_value CASCADE');
+    expect(answer).toMatchObject({ status: 500, body: { code: 'internal-error' } });
+    await lineOf(requestId);
+    const fault = await service.entry(({ level, requestId: id }) => level === 'error' && id === requestId);
+    expect(fault.msg).toContain('error [22P02]: PostgreSQL refused it with 22P02');
+    expect(JSON.stringify(fault.err)).toContain('    at ');
+    expect(JSON.stringify(service.log) + service.errors()).not.toContain('Secretvalue');
   });
 
   it('is JSON from the first line to the last', () => {
