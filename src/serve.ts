@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
 import { originOf, readSigningKey, verifierKeyText } from './audit/index.js';
-import type { AuditSettings, Config, DatabaseAddresses, ServiceConfig } from './config.js';
+import type { AuditSettings, Config, ServiceConfig } from './config.js';
 import { drain } from './drain.js';
-import { awaitDatabase, bootstrapCluster, migrate, reportKillPointsToParent } from './database/index.js';
-import { embeddedBinaries, type EmbeddedServer, rolePasswords, startEmbedded } from './database/embedded/index.js';
+import { awaitDatabase, migrate, reportKillPointsToParent } from './database/index.js';
+import { EMBEDDED_DATABASE, type EmbeddedServer, openEmbedded } from './database/embedded/index.js';
 import { loadExtensions, migrationsOf, type WaybillExtension } from './extension-loader.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
 import { serveMetrics, ServiceMetrics } from './observability/index.js';
@@ -26,8 +26,6 @@ export interface RunningService {
    */
   stop(): Promise<boolean>;
 }
-
-const DATABASE = 'waybill';
 
 /** Starts everything that the settings ask for: PostgreSQL unless an address is given, migrations, demo data, HTTP. */
 export async function serve(config: Config, log: (line: string) => void): Promise<RunningService> {
@@ -65,17 +63,6 @@ export async function serve(config: Config, log: (line: string) => void): Promis
     await embedded?.stop();
     throw error;
   }
-}
-
-/** The embedded server with its roles and database, for whoever needs it without HTTP. */
-export async function openEmbedded(
-  dataDir: string,
-  log: (line: string) => void,
-): Promise<{ database: DatabaseAddresses; embedded: EmbeddedServer }> {
-  const folder = join(dataDir, 'pg');
-  const embedded = await startEmbedded({ dataDir: folder, binaries: embeddedBinaries(), log });
-  const database = await bootstrapCluster(embedded.superuserUrl, DATABASE, await rolePasswords(folder));
-  return { database, embedded };
 }
 
 async function listen(
@@ -129,7 +116,7 @@ async function demoData(
 ): Promise<string> {
   const file = join(dataDir, 'demo.json');
   const tenants = (await readDemoFile(file))?.tenants ?? (await makeDemoTenants(database.ownerUrl ?? ''));
-  const superuserUrl = Object.assign(new URL(embedded.superuserUrl), { pathname: `/${DATABASE}` }).href;
+  const superuserUrl = Object.assign(new URL(embedded.superuserUrl), { pathname: `/${EMBEDDED_DATABASE}` }).href;
   const content: DemoFile = {
     baseUrl,
     tenants,

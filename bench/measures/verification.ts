@@ -4,9 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { EMBEDDED_DATABASE } from '../../src/database/embedded/index.js';
 import { generateOrders } from '../generate/orders.js';
 import { format, type Row } from '../report/row.js';
-import { ROOT } from '../world/folders.js';
+import { BENCH_FOLDER, ROOT } from '../world/folders.js';
 import { cpuOf, residentMegabytes } from '../world/processes.js';
 import { type BenchDatabase, query } from '../world/server.js';
 import { startService } from '../world/service.js';
@@ -16,7 +17,7 @@ import type { Measure } from './measure.js';
 
 /** Whose commands are run. */
 interface Waybill {
-  database: BenchDatabase;
+  /** Settings, with the database's addresses or the embedded server's folder. */
   settings: Record<string, string>;
   postmaster: number;
 }
@@ -34,25 +35,28 @@ interface Verified {
 export const verification: Measure = {
   name: 'verification',
   run: async ({ server, options, say }): Promise<Row[]> => {
-    const database = await server.createDatabase('bench_verification');
+    // Under the name of the service's own: a command without addresses finds it on this very server, as a newcomer's does.
+    const database = await server.createDatabase(EMBEDDED_DATABASE);
     const folder = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
     const settings = sealingSettings(folder);
     try {
       await generateOrders(database, { from: 1, to: options.events, mixed: false, queued: true }, say);
       const rate = await seal(database, settings, say);
       await query(database.superuserUrl, 'VACUUM ANALYZE');
-      const waybill: Waybill = { database, settings, postmaster: server.postmaster };
+      const { postmaster } = server;
+      const waybill: Waybill = { settings: { ...settings, ...addressesOf(database) }, postmaster };
+      const newcomer: Waybill = { settings: { ...settings, WAYBILL_DATA_DIR: BENCH_FOLDER }, postmaster };
       say('exporting');
       const file = join(folder, 'export.ndjson');
       const exported = await run(waybill, ['export', '--tenant', '1', '--output', file]);
       const [vkey = ''] = (await run(waybill, ['keys'])).output.match(/\S+\/1\+[0-9a-f]{8}\+\S+/) ?? [];
       const inExport = ['--export', file, '--vkey', vkey];
       const inDatabase = ['--tenant', '1'];
-      const verify = async (what: string, flags: string[]): Promise<Verified[]> => {
+      const verify = async (what: string, flags: string[], whose = waybill): Promise<Verified[]> => {
         const results = [];
         for (let round = 1; round <= options.rounds; round += 1) {
           say(`verifying ${what}: round ${round} of ${options.rounds}`);
-          results.push(await verifyOnce(waybill, flags, options.events));
+          results.push(await verifyOnce(whose, flags, options.events));
         }
         return results;
       };
@@ -86,6 +90,14 @@ export const verification: Measure = {
           details: { sealing: `${format(rate)} events/s by an otherwise idle service` },
         },
         {
+          measure: `memory of the verification of ${number} events on the embedded database`,
+          against: '',
+          figures: (await verify('as a newcomer does', inDatabase, newcomer)).map(({ memory }) => memory),
+          unit: 'MiB',
+          goal: { atMost: 150 },
+          details: {},
+        },
+        {
           measure: `memory of the export of ${number} events`,
           against: '',
           figures: [exported.memory],
@@ -95,7 +107,7 @@ export const verification: Measure = {
         },
       ];
     } finally {
-      await server.dropDatabase('bench_verification');
+      await server.dropDatabase(EMBEDDED_DATABASE);
       await rm(folder, { recursive: true });
     }
   },
@@ -130,20 +142,15 @@ async function verifyOnce(waybill: Waybill, flags: string[], events: number): Pr
   return { perSecond: events / seconds, perCpuSecond: events / cpuSeconds, memory };
 }
 
+function addressesOf({ appUrl, ownerUrl, sealerUrl }: BenchDatabase): Record<string, string> {
+  return { DATABASE_URL: appUrl, MIGRATION_DATABASE_URL: ownerUrl, SEALER_DATABASE_URL: sealerUrl };
+}
+
 /** Runs `waybill audit …`. @returns largest memory in MiB and CPU in microseconds, as last seen while it lived */
-async function run(
-  { database, settings }: Waybill,
-  args: string[],
-): Promise<{ output: string; memory: number; cpu: number }> {
+async function run({ settings }: Waybill, args: string[]): Promise<{ output: string; memory: number; cpu: number }> {
   const child = spawn(process.execPath, [join(ROOT, 'dist/src/cli/main.js'), 'audit', ...args], {
     cwd: ROOT,
-    env: {
-      PATH: process.env.PATH ?? '',
-      DATABASE_URL: database.appUrl,
-      MIGRATION_DATABASE_URL: database.ownerUrl,
-      SEALER_DATABASE_URL: database.sealerUrl,
-      ...settings,
-    },
+    env: { PATH: process.env.PATH ?? '', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let [output, memory, cpu] = ['', 0, 0];

@@ -4,8 +4,8 @@ import { type DatabaseAddresses, loadConfig } from '../config.js';
 export async function withDatabase<T>(work: (database: DatabaseAddresses) => Promise<T>): Promise<T> {
   const config = loadConfig();
   if (config.database) return work(config.database);
-  // With the service come all its modules; a command on any other database does without.
-  const { openEmbedded } = await import('../serve.js');
+  // Loaded only here: a command on any other database needs none of it.
+  const { openEmbedded } = await import('../database/embedded/index.js');
   const { database, embedded } = await openEmbedded(config.dataDir, (line) => console.error(line));
   try {
     return await work(database);

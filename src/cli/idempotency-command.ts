@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import type { ClientBase } from 'pg';
 import { parseDuration } from '../config.js';
-import { inTransaction, withClient } from '../database/index.js';
-import { sweepExpiredKeys } from '../idempotency/index.js';
+import { withClient } from '../database/client.js';
+import { inTransaction } from '../database/transaction.js';
+import { sweepExpiredKeys } from '../idempotency/sweep.js';
 import { withDatabase, withOwnerUrl } from './database-address.js';
 
 export function addIdempotencyCommand(program: Command): void {

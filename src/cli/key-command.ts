@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { parseTimestamp } from '../common/index.js';
-import { Administration } from '../identity/index.js';
+import { Administration } from '../identity/administration.js';
 import { withOwnerUrl } from './database-address.js';
 import { table } from './table.js';
 

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../config.js';
-import { migrate, migrateDown, type MigrationClass, migrationStatus } from '../database/index.js';
+import { migrate, migrateDown, migrationStatus } from '../database/migrate.js';
+import type { MigrationClass } from '../database/released-steps.js';
 import { loadExtensions, migrationsOf } from '../extension-loader.js';
 import { withOwnerUrl } from './database-address.js';
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { Administration } from '../identity/index.js';
+import { Administration } from '../identity/administration.js';
 import { withOwnerUrl } from './database-address.js';
 
 export function addTenantCommand(program: Command): void {

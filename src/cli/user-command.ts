@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { Administration } from '../identity/index.js';
+import { Administration } from '../identity/administration.js';
 import { withOwnerUrl } from './database-address.js';
 import { table } from './table.js';
 

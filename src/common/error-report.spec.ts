@@ -7,9 +7,19 @@ const fromServer = (code: string, message: string, more: object = {}): Error =>
 
 describe('the report of an error', () => {
   it.each([
-    ['22P02', `invalid input syntax for type uuid: "${VALUE}"`, { routine: 'string_to_uuid' }, 'routine string_to_uuid'],
+    [
+      '22P02',
+      `invalid input syntax for type uuid: "${VALUE}"`,
+      { routine: 'string_to_uuid' },
+      'routine string_to_uuid',
+    ],
     ['22001', `value "${VALUE}" is too long`, {}, '22001'],
-    ['23514', `order ${VALUE} violates "orders_total"`, { table: 'orders', constraint: 'orders_total' }, 'orders_total'],
+    [
+      '23514',
+      `order ${VALUE} violates "orders_total"`,
+      { table: 'orders', constraint: 'orders_total' },
+      'orders_total',
+    ],
     ['42601', `syntax error at or near "${VALUE}" of jsonpath input`, {}, '42601'],
     ['P0001', `refused: ${VALUE}`, {}, 'P0001'],
     ['WB017', `channel web has an order ${VALUE} already`, {}, 'WB017'],
@@ -35,7 +45,10 @@ describe('the report of an error', () => {
   });
 
   it('keeps what other errors say, and says little of what is none', () => {
-    expect(errorReport(new TypeError('x is undefined'))).toMatchObject({ name: 'TypeError', message: 'x is undefined' });
+    expect(errorReport(new TypeError('x is undefined'))).toMatchObject({
+      name: 'TypeError',
+      message: 'x is undefined',
+    });
     expect(errorReport(Object.assign(new Error('gone'), { code: 'EPIPE' }))).toMatchObject({
       code: 'EPIPE',
       message: 'gone',

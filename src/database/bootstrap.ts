@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SteadyClient } from './client.js';
 import { findUp } from './embedded/find-up.js';
-import type { RolePasswords } from './embedded/index.js';
+import type { RolePasswords } from './embedded/role-passwords.js';
 import { parseScript, runScript } from './psql-script.js';
 
 const MOST_ATTEMPTS = 10;

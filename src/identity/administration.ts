@@ -2,7 +2,7 @@ import { v7 as uuid } from 'uuid';
 import { makeApiKey } from './api-key.js';
 import { type ApiKey, ApiKeysRepository } from './api-keys.repository.js';
 import { administer, AdministrationError, createTenant } from './owner-transaction.js';
-import { ROLES } from './roles.decorator.js';
+import { ROLES } from './role-names.js';
 import { type IdentityTransaction, type NewUser, type User, UsersRepository } from './users.repository.js';
 
 const users = new UsersRepository();

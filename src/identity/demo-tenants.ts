@@ -1,8 +1,9 @@
 import type { ClientBase } from 'pg';
 import { v7 as uuid } from 'uuid';
-import { inTransaction, withClient } from '../database/index.js';
+import { withClient } from '../database/client.js';
+import { inTransaction } from '../database/transaction.js';
 import { makeApiKey } from './api-key.js';
-import { ROLES } from './roles.decorator.js';
+import { ROLES } from './role-names.js';
 
 export interface DemoTenant {
   id: string;

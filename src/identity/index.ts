@@ -1,4 +1,3 @@
-export { Administration } from './administration.js';
 export { type DemoTenant, makeDemoTenants } from './demo-tenants.js';
 export { IdentityModule, type IdentitySettings } from './identity.module.js';
 export type { Quota } from './rate-limiter.js';

@@ -1,5 +1,7 @@
 import type { ClientBase, QueryResultRow } from 'pg';
-import { inTransaction, type NamedStatement, withClient } from '../database/index.js';
+import { withClient } from '../database/client.js';
+import type { NamedStatement } from '../database/statement.js';
+import { inTransaction } from '../database/transaction.js';
 import type { IdentityTransaction } from './users.repository.js';
 
 /** For people at the command line: what they tell is to be understood, and nothing was changed. */

@@ -2,8 +2,6 @@ import { SetMetadata } from '@nestjs/common';
 
 export const ROUTE_ROLES = 'waybill:route-roles';
 
-export const ROLES = ['viewer', 'operator', 'admin', 'auditor'] as const;
-
 /** Anyone of the tenant who may read. */
 export const READERS = ['viewer', 'operator', 'admin', 'auditor'] as const;
 /** Anyone of the tenant who may write. */

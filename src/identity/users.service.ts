@@ -15,7 +15,7 @@ import {
   UserNotFound,
   WouldLockOut,
 } from './identity.errors.js';
-import { ROLES } from './roles.decorator.js';
+import { ROLES } from './role-names.js';
 import { type User, UsersRepository } from './users.repository.js';
 
 /** What administrators do with the users of their tenant. */
