@@ -12,16 +12,11 @@ const CLIENT = join(ROOT, 'clients', 'typescript');
 const TYPES = join(CLIENT, 'src', 'schema.ts');
 const METHODS = ['get', 'put', 'post', 'patch', 'delete'];
 
-const UNKEYED = join(CLIENT, 'src', 'unkeyed-posts.ts');
-
 const isCheck = process.argv.includes('--check');
-const files = [
-  [TYPES, makeTypes()],
-  [UNKEYED, listUnkeyedPosts()],
-];
-if (!isCheck) for (const [file, text] of files) writeFileSync(file, text);
-const isCurrent = files.every(([file, text]) => readFileSync(file, 'utf8') === text);
-if (!isCurrent) process.stdout.write('The client’s generated files are not what openapi.json says.\n');
+const types = makeTypes();
+if (!isCheck) writeFileSync(TYPES, types);
+const isCurrent = readFileSync(TYPES, 'utf8') === types;
+if (!isCurrent) process.stdout.write('The client’s types are not what openapi.json says.\n');
 const compiled = run('tsc', ['-p', CLIENT, ...(isCheck ? ['--noEmit'] : [])]);
 process.exitCode = isCurrent && compiled ? 0 : 1;
 
@@ -47,16 +42,6 @@ function withOptionalKeys(document) {
     }
   }
   return document;
-}
-
-/** What can't be repeated safely, by the document: a POST that takes no key. */
-function listUnkeyedPosts() {
-  const { paths } = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'));
-  const unkeyed = Object.entries(paths).filter(([, { post }]) => {
-    return post && !(post.parameters ?? []).some(({ name }) => name === 'Idempotency-Key');
-  });
-  const list = unkeyed.map(([path]) => `  '${path}',\n`).join('');
-  return `/** Generated: the POSTs that take no Idempotency-Key, so that a repetition would do them twice. */\nexport const UNKEYED_POSTS: readonly string[] = [\n${list}];\n`;
 }
 
 function run(command, args) {

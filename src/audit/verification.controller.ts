@@ -28,7 +28,7 @@ export class VerificationController {
     operationId: 'startVerification',
     summary: 'Start a verification of the whole history of the tenant',
     description:
-      'It runs beside the requests; GET shows its result when it has finished. While one is running this names it. It changes nothing of the history, and needs no Idempotency-Key.',
+      'It runs beside the requests; GET shows its result when it has finished. While one is running this names it. It changes nothing of the history, so a retry does no harm and needs no Idempotency-Key.',
   })
   @ApiAcceptedResponse({ type: RunningVerificationDto })
   @ApiProblems()

@@ -99,7 +99,8 @@ export class IdempotencyInterceptor implements NestInterceptor {
     await atKillPoint('write.after');
     const answer = answerOf(reply, result);
     if (answer.status < 200 || answer.status > 299) return undone(tx, { kind: 'unkept', answer });
-    tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim, answer, resourceOf(options, result)));
+    const kept = options.kept ? answerOf(reply, options.kept(result as never)) : answer;
+    tx.runAtCommit(this.keys.complete(tx.context.tenantId, claim, kept, resourceOf(options, result)));
     return { kind: 'first', answer };
   }
 }

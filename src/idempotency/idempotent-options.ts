@@ -10,6 +10,11 @@ export interface IdempotentOptions {
    */
   external?: boolean;
   /**
+   * What the key keeps in place of an answer that holds a secret, which is stored nowhere: made from the handler's result, and
+   * sent to a retry.
+   */
+  kept?: (result: never) => unknown;
+  /**
    * The handler begins while its key is being claimed, and runs in vain where the key is refused: for handlers that do nothing
    * outside of their transaction. Their first statement leaves together with the claim where PostgreSQL refuses it without
    * one (`NamedStatement.isRefusedUnclaimed`), which saves a round trip; any other waits.

@@ -23,7 +23,7 @@ import {
 } from '../problems/index.js';
 import { NoQuery, UuidParamPipe } from '../validation/index.js';
 import { setLinks } from '../http/index.js';
-import { InTransaction, TenantTransaction, Tx } from '../database/index.js';
+import { TenantTransaction, Tx } from '../database/index.js';
 import { ApiKeysService } from './api-keys.service.js';
 import { Idempotent } from '../idempotency/index.js';
 import { Caller } from './caller.decorator.js';
@@ -55,15 +55,15 @@ export class ApiKeysController {
     return { data: data.map((key) => ApiKeyDto.of(key)), next };
   }
 
-  /** The answer holds a secret, so it must never be stored under an idempotency key: a retry makes another key. */
   @Post()
-  @InTransaction()
+  @Idempotent({ kept: (made: NewApiKeyDto) => made.withoutSecret() })
   @ApiOperation({
     operationId: 'createApiKey',
     summary: 'Make an API key',
     description:
-      'The answer is the only place where the key can be seen, and it is stored nowhere: a retry makes another key. ' +
-      'Revoke one whose answer was lost.',
+      'The first answer is the only place where the secret can be seen, and it is stored nowhere. A retry with the same ' +
+      'Idempotency-Key makes no second key: it names the one that was made, with `secret: null` and `secretShown: true`. ' +
+      'Where the first answer was lost, revoke that key and make another with a new Idempotency-Key.',
   })
   @ApiCreatedResponse({ type: NewApiKeyDto, headers: { Location: { schema: { type: 'string' } } } })
   @ApiProblems(malformedBody, validationFailed, payloadTooLarge, unsupportedMediaType, forbidden)
@@ -75,7 +75,7 @@ export class ApiKeysController {
   ): Promise<NewApiKeyDto> {
     const made = await this.apiKeys.create(tx, body);
     reply.header('location', `/v1/api-keys/${made.id}`).header('cache-control', 'no-store');
-    return Object.assign(new NewApiKeyDto(), made);
+    return NewApiKeyDto.shownOnce(made);
   }
 
   @Get(':id')

@@ -32,8 +32,8 @@ export class ApiKeysService {
     return key;
   }
 
-  /** @returns the key with its text, which is kept nowhere */
-  async create(tx: TenantTransaction, body: CreateApiKeyBody): Promise<ApiKey & { key: string }> {
+  /** @returns the key with its whole text, which is kept nowhere */
+  async create(tx: TenantTransaction, body: CreateApiKeyBody): Promise<ApiKey & { secret: string }> {
     const expiresAt = body.expiresAt ? (parseTimestamp(body.expiresAt) ?? null) : null;
     if (expiresAt !== null && Date.parse(expiresAt) <= Date.now()) {
       throw new UnusableMember('expiresAt', 'expiresAt must lie in the future');
@@ -44,7 +44,7 @@ export class ApiKeysService {
     if (user.disabledAt !== null) throw new UnusableMember('userId', 'The user is disabled. Enable it first.');
     const { text, prefix, hash } = makeApiKey(tx.context.tenantId);
     const stored = { id: uuid(), userId: user.id, name: body.name, prefix, hash, expiresAt };
-    return { ...(await this.apiKeys.create(tx, stored)), key: text };
+    return { ...(await this.apiKeys.create(tx, stored)), secret: text };
   }
 
   /** Takes effect in this process at once. Revoking a revoked key changes nothing. */

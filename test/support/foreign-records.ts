@@ -94,6 +94,8 @@ async function strangerTo(service: TestApp): Promise<ApiClient> {
   const roles = ['viewer', 'operator', 'admin', 'auditor'];
   const body = { subject: 'all-roles', kind: 'service', displayName: 'All roles', roles };
   const user = await service.asOther('admin').post<{ id: string }>('/v1/users', body);
-  const key = await service.asOther('admin').post<{ key: string }>('/v1/api-keys', { userId: user.body.id, name: 'k' });
-  return new ApiClient(service.baseUrl, key.body.key);
+  const key = await service
+    .asOther('admin')
+    .post<{ secret: string }>('/v1/api-keys', { userId: user.body.id, name: 'k' });
+  return new ApiClient(service.baseUrl, key.body.secret);
 }

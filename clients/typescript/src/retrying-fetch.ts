@@ -1,5 +1,4 @@
 import { idempotencyKey, KEY_HEADER } from './idempotency-key.js';
-import { UNKEYED_POSTS } from './unkeyed-posts.js';
 
 /** What happens between two tries of one request. */
 export interface Retry {
@@ -31,8 +30,7 @@ const IN_FLIGHT = 'idempotency-key-in-flight';
 /**
  * `fetch` that gives every write an Idempotency-Key and repeats what failed on the way: broken connections, 408, 429,
  * 502, 503, 504, and a 409 of a key that is still in flight. It waits as `Retry-After` says and otherwise twice as long each
- * time, with jitter, so that many clients don't come back at once. Any other answer, a 500 too, is the caller's. The few POSTs
- * that take no key are sent once.
+ * time, with jitter, so that many clients don't come back at once. Any other answer, a 500 too, is the caller's.
  */
 export function retryingFetch(
   fetchOnce: typeof fetch,
@@ -40,8 +38,6 @@ export function retryingFetch(
 ): (request: Request) => Promise<Response> {
   const { maxTries = 6, tryTimeoutMs = 30_000, onRetry } = options;
   return async (given) => {
-    // What would happen twice is sent once, and whatever comes of it is the caller's to judge.
-    if (isUnkeyedPost(given)) return fetchOnce(given);
     const request = SAFE_METHODS.has(given.method) ? given : withKey(given);
     for (let attempt = 1; ; attempt += 1) {
       const isLast = attempt >= maxTries;
@@ -75,12 +71,6 @@ async function tryOnce(
   if (isLast) return { response };
   const reason = await reasonToRetry(response);
   return reason === null ? { response } : { reason, retryAfterMs: retryAfterMs(response.headers.get('retry-after')) };
-}
-
-const UNKEYED_PATTERNS = UNKEYED_POSTS.map((path) => new RegExp(`${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`));
-
-function isUnkeyedPost({ method, url }: Request): boolean {
-  return method === 'POST' && UNKEYED_PATTERNS.some((pattern) => pattern.test(new URL(url).pathname));
 }
 
 function withKey(request: Request): Request {

@@ -89,7 +89,7 @@ export interface paths {
         put?: never;
         /**
          * Make an API key
-         * @description The answer is the only place where the key can be seen, and it is stored nowhere: a retry makes another key. Revoke one whose answer was lost.
+         * @description The first answer is the only place where the secret can be seen, and it is stored nowhere. A retry with the same Idempotency-Key makes no second key: it names the one that was made, with `secret: null` and `secretShown: true`. Where the first answer was lost, revoke that key and make another with a new Idempotency-Key.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -279,7 +279,7 @@ export interface paths {
         put?: never;
         /**
          * Start a verification of the whole history of the tenant
-         * @description It runs beside the requests; GET shows its result when it has finished. While one is running this names it. It changes nothing of the history, and needs no Idempotency-Key.
+         * @description It runs beside the requests; GET shows its result when it has finished. While one is running this names it. It changes nothing of the history, so a retry does no harm and needs no Idempotency-Key.
          */
         post: operations["startVerification"];
         delete?: never;
@@ -690,10 +690,12 @@ export interface components {
              */
             lastUsedAt: string | null;
             /**
-             * @description The key itself. This is the only time that it can be seen.
+             * @description The whole text of the key, to sign in with. Only the first answer has it; null in the answer to a retry.
              * @example wb_1_5f0c9a523a0e_…
              */
-            key: string;
+            secret: string | null;
+            /** @description Whether an earlier answer showed the secret. */
+            secretShown: boolean;
         };
         TransitionRule: {
             /** @example pending */
@@ -2744,6 +2746,17 @@ export interface components {
                 "application/problem+json": components["schemas"]["WouldLockOutProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
             };
         };
+        /** @description `idempotency-key-in-flight`: Request with this key is still running */
+        IdempotencyKeyInFlight: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["IdempotencyKeyInFlightProblem"];
+            };
+        };
         /** @description `idempotency-key-reused`: Idempotency key reused */
         IdempotencyKeyReused: {
             headers: {
@@ -3118,7 +3131,13 @@ export interface operations {
     createApiKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3132,6 +3151,10 @@ export interface operations {
             201: {
                 headers: {
                     Location: components["headers"]["Location"];
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
@@ -3139,35 +3162,15 @@ export interface operations {
                     "application/json": components["schemas"]["NewApiKey"];
                 };
             };
-            /**
-             * @description `malformed-body`: Malformed request
-             *
-             *     `unknown-parameter`: Unknown query parameter
-             */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"];
-                };
-            };
+            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["IdempotencyKeyInFlight"];
+            410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            /** @description `validation-failed`: Validation failed */
-            422: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ValidationFailedProblem"];
-                };
-            };
+            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -4162,17 +4165,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
-            /** @description `idempotency-key-in-flight`: Request with this key is still running */
-            409: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Retry-After": components["headers"]["Retry-After"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["IdempotencyKeyInFlightProblem"];
-                };
-            };
+            409: components["responses"]["IdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
             422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];

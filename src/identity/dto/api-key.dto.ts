@@ -48,10 +48,24 @@ export class ApiKeyDto {
 
 export class NewApiKeyDto extends ApiKeyDto {
   @ApiProperty({
+    type: String,
+    nullable: true,
     example: 'wb_1_5f0c9a523a0e_…',
-    description: 'The key itself. This is the only time that it can be seen.',
+    description:
+      'The whole text of the key, to sign in with. Only the first answer has it; null in the answer to a retry.',
   })
-  key!: string;
+  secret!: string | null;
+  @ApiProperty({ description: 'Whether an earlier answer showed the secret.' })
+  secretShown!: boolean;
+
+  static shownOnce({ secret, ...key }: ApiKey & { secret: string }): NewApiKeyDto {
+    return Object.assign(new NewApiKeyDto(), key, { secret, secretShown: false });
+  }
+
+  /** The answer to a retry. */
+  withoutSecret(): NewApiKeyDto {
+    return Object.assign(new NewApiKeyDto(), this, { secret: null, secretShown: true });
+  }
 }
 
 export class ApiKeyListDto {

@@ -62,12 +62,6 @@ describe('a request of the client', () => {
     expect(requests.map((one) => one.headers.get('idempotency-key'))).toEqual(['mine', null]);
   });
 
-  it('that would happen twice, since the service takes no key for it, is sent once', async () => {
-    const { requests, send } = staged({ status: 503 });
-    await send(new Request('http://waybill.test/v1/api-keys', { method: 'POST', body: '{}' }));
-    expect(requests.map((one) => one.headers.has('idempotency-key'))).toEqual([false]);
-  });
-
   it('waits as long as Retry-After says, in seconds or as a date', async () => {
     const soon = new Date(Date.now() + 3000).toUTCString();
     const { retries, send } = staged(

@@ -18,7 +18,8 @@ interface Key {
   userId: string;
   name: string;
   prefix: string;
-  key: string;
+  secret: string;
+  secretShown: boolean;
   expiresAt: string | null;
   revokedAt: string | null;
   lastUsedAt: string | null;
@@ -51,7 +52,7 @@ describe('administration of users and API keys', () => {
   const makeClient = async (roles: string[]) => {
     const user = await makeUser(roles);
     const key = await makeKey(user.id);
-    return { user, key, client: new ApiClient(service.baseUrl, key.key) };
+    return { user, key, client: new ApiClient(service.baseUrl, key.secret) };
   };
   const usersOfRole = async (role: string) => {
     const { body } = await admin.get<List<User>>('/v1/users?limit=200');
@@ -64,16 +65,16 @@ describe('administration of users and API keys', () => {
     expect(answer.status).toBe(201);
     expect(answer.headers.get('location')).toBe(`/v1/api-keys/${answer.body.id}`);
     expect(answer.headers.get('cache-control')).toBe('no-store');
-    const { key, ...shown } = answer.body;
-    expect(key.startsWith(`${shown.prefix}_`)).toBe(true);
-    expect((await new ApiClient(service.baseUrl, key).post('/v1/orders', orderBody())).status).toBe(201);
+    const { secret, secretShown, ...shown } = answer.body;
+    expect(secret.startsWith(`${shown.prefix}_`)).toBe(true);
+    expect((await new ApiClient(service.baseUrl, secret).post('/v1/orders', orderBody())).status).toBe(201);
     const again = await admin.get<Key>(`/v1/api-keys/${shown.id}`);
     expect(again.body).toEqual({ ...shown, lastUsedAt: null });
   });
 
   it('never shows a secret or a hash, and stores no secret', async () => {
     const { key, user } = await makeClient(['viewer']);
-    const secret = key.key.slice(`${key.prefix}_`.length);
+    const secret = key.secret.slice(`${key.prefix}_`.length);
     expect(secret).toHaveLength(43);
     const texts = [
       await admin.get('/v1/api-keys?limit=200'),
@@ -151,7 +152,7 @@ describe('administration of users and API keys', () => {
     const user = await makeUser(['viewer']);
     const expiresAt = new Date(Date.now() + 6_000).toISOString();
     const key = await makeKey(user.id, { expiresAt });
-    const client = new ApiClient(service.baseUrl, key.key);
+    const client = new ApiClient(service.baseUrl, key.secret);
     expect((await client.get('/v1/workflows')).status).toBe(200);
     await new Promise((resolve) => setTimeout(resolve, Date.parse(expiresAt) - Date.now() + 20));
     expect((await client.get('/v1/workflows')).status).toBe(401);

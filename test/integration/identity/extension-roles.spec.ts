@@ -44,8 +44,8 @@ describe('roles that an extension brings', () => {
   const clientWith = async (...roles: string[]): Promise<ApiClient> => {
     const body = { subject: `with-${roles.join('-')}`, kind: 'service', displayName: 'X', roles };
     const user = await service.as('admin').post<{ id: string }>('/v1/users', body);
-    const key = await service.as('admin').post<{ key: string }>('/v1/api-keys', { userId: user.body.id, name: 'k' });
-    return new ApiClient(service.baseUrl, key.body.key);
+    const key = await service.as('admin').post<{ secret: string }>('/v1/api-keys', { userId: user.body.id, name: 'k' });
+    return new ApiClient(service.baseUrl, key.body.secret);
   };
 
   it('are checked for steps by the trigger, and told to the caller', async () => {

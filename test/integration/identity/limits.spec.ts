@@ -50,8 +50,8 @@ describe('rate limits and the look-up of credentials', () => {
     const first = await admin.get<{ data: { id: string; subject: string }[] }>('/v1/users');
     expect(first.headers.get('ratelimit')).toBe('"principal";r=1;t=1800');
     const self = first.body.data.find(({ subject }) => subject === 'demo-admin');
-    const { body: second } = await admin.post<{ key: string }>('/v1/api-keys', { userId: self?.id, name: 'second' });
-    expect(await statusesOf(1, () => new ApiClient(service.baseUrl, second.key).get('/v1/users'))).toEqual([429]);
+    const { body: second } = await admin.post<{ secret: string }>('/v1/api-keys', { userId: self?.id, name: 'second' });
+    expect(await statusesOf(1, () => new ApiClient(service.baseUrl, second.secret).get('/v1/users'))).toEqual([429]);
     expect((await service.asOther('admin').get('/v1/users')).status).toBe(200);
     expect((await service.as('viewer').get('/v1/orders')).status).toBe(200);
   });
