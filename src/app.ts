@@ -10,6 +10,7 @@ import { measureParts } from './metrics.js';
 import { RequestGate } from './identity/index.js';
 import { createLog, observationHooks, ServiceLogger, ServiceMetrics, startTracing } from './observability/index.js';
 import { openApiDocument } from './openapi.js';
+import { PaymentWebhookGate } from './payments/index.js';
 import { serviceVersion } from './version.js';
 
 /** The service, ready to listen: main and tests share it. */
@@ -22,9 +23,12 @@ export async function createApp(
   const tracing = config.otlpEndpoint === null ? null : await startTracing(config.otlpEndpoint, serviceVersion());
   const adapter = new FastifyAdapter({ ...serverOptions, trustProxy: config.trustProxy });
   const fastify = adapter.getInstance();
-  prepareServer(fastify);
   const draining = new Draining();
-  const hooks = { ...observationHooks({ log, metrics, tracing }), ...drainingHooks(draining) };
+  const hooks = {
+    ...observationHooks({ log, metrics, tracing }),
+    ...prepareServer(fastify, config),
+    ...drainingHooks(draining),
+  };
   const provideHooks = await registerRequestPath(fastify, hooks, config);
 
   const module = AppModule.register(config, { draining, metrics, tracing }, extensions);
@@ -35,6 +39,7 @@ export async function createApp(
   });
   provideHooks({
     ...app.get(RequestGate, { strict: false }).hooks,
+    ...app.get(PaymentWebhookGate, { strict: false }).hooks,
     ...app.get(RequestTransactions, { strict: false }).hooks,
   });
   measureParts(app, metrics);

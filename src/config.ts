@@ -7,6 +7,8 @@ import { ConfigError, httpUrl, integer, list, oneOf, seconds, text } from './con
 export type { AuditSettings, Config, DatabaseAddresses, ServiceConfig } from './config/settings.js';
 export { ConfigError, parseDuration } from './config/values.js';
 
+const MEBIBYTE = 1_048_576;
+
 /**
  * Reads and checks the settings of .env.example.
  *
@@ -20,6 +22,8 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     host: text(env, 'HOST', '127.0.0.1'),
     port: integer(env, 'PORT', 3000, 0, 65_535),
     trustProxy: trustProxy(env.TRUST_PROXY),
+    maxConnections: integer(env, 'MAX_CONNECTIONS', 2000, 10, 100_000),
+    bodyMemory: integer(env, 'MAX_BODY_MEMORY', 64, 8, 16_384) * MEBIBYTE,
     logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS, 'log'),
     logFormat: oneOf(env, 'LOG_FORMAT', LOG_FORMATS, process.stdout.isTTY || !env.DATABASE_URL ? 'text' : 'json'),
     metricsPort: env.METRICS_PORT ? integer(env, 'METRICS_PORT', 0, 0, 65_535) : null,

@@ -87,7 +87,7 @@ class ThingsModule {}
 
 const goOn = (_request: unknown, _reply: unknown, done: () => void) => done();
 const goOnWithPayload = (_request: unknown, _reply: unknown, _payload: unknown, done: () => void) => done();
-const NO_HOOKS: HandedHooks = {
+const NO_HOOKS: Omit<HandedHooks, keyof ReturnType<typeof prepareServer>> = {
   beginObservation: goOn,
   restoreContext: goOn,
   closeWhenDraining: goOnWithPayload,
@@ -106,11 +106,11 @@ beforeAll(async () => {
     http: { headersTimeout: 200, requestTimeout: 300, connectionsCheckingInterval: 100 },
   });
   const fastify = adapter.getInstance();
-  prepareServer(fastify);
-  const provideHooks = await registerRequestPath(fastify, NO_HOOKS, { corsOrigins: ['https://shop.example'] });
-  provideHooks({ admit: goOn, endReading: goOnWithPayload, endBrokenReading: goOn });
+  const hooks = { ...NO_HOOKS, ...prepareServer(fastify, { maxConnections: 100, bodyMemory: 8_388_608 }) };
+  const provideHooks = await registerRequestPath(fastify, hooks, { corsOrigins: ['https://shop.example'] });
+  provideHooks({ admit: goOn, expectSignature: goOn, endReading: goOnWithPayload, endBrokenReading: goOn });
   app = await NestFactory.create<NestFastifyApplication>(ThingsModule, adapter, { bodyParser: false, logger: false });
-  app.use('/middleware', () => {
+  app.use('/things/blocked', () => {
     throw new DomainError(forbidden, 'Not through here.');
   });
   app.useGlobalPipes(createValidationPipe());
@@ -193,10 +193,10 @@ describe('errors of handlers', () => {
 
 describe('errors of Nest middleware', () => {
   it('become problems too', async () => {
-    const { status, headers, body } = await send('/middleware/x?y=1', { headers: { 'x-request-id': 'req-2' } });
+    const { status, headers, body } = await send('/things/blocked?y=1', { headers: { 'x-request-id': 'req-2' } });
     expect(status).toBe(403);
     expect(headers.get('x-request-id')).toBe('req-2');
-    expect(body).toMatchObject({ code: 'forbidden', instance: '/middleware/x', requestId: 'req-2' });
+    expect(body).toMatchObject({ code: 'forbidden', instance: '/things/blocked', requestId: 'req-2' });
   });
 });
 
@@ -306,6 +306,23 @@ describe('bodies', () => {
     expect((await post(buffer, { 'content-type': 'application/json', 'content-encoding': 'gzip' })).status).toBe(415);
   });
 
+  it.each(['application/json; charset=utf8', 'application/json;charset="UTF-8"'])(
+    'of type %s are read',
+    async (type) => {
+      expect((await post('{"name":"a"}', { 'content-type': type })).status).toBe(201);
+    },
+  );
+
+  it.each(['application/json', 'application/x-www-form-urlencoded', 'nonsense'])(
+    'that are none mean the same under type %s as without one',
+    async (type) => {
+      for (const headers of [{ 'content-type': type }, {}] as Record<string, string>[]) {
+        const { body } = await post('', headers);
+        expect(body).toMatchObject({ status: 422, errors: [{ pointer: '' }] });
+      }
+    },
+  );
+
   it('of a megabyte and more are 413', async () => {
     expect((await post(`{"name":"${'x'.repeat(1_100_000)}"}`)).body).toMatchObject({
       status: 413,
@@ -314,7 +331,7 @@ describe('bodies', () => {
   });
 
   it.each([
-    ['', ''],
+    [' ', ''],
     ['{"name":"a","name":"a"}', '/name'],
     ['{"name":"a","n\\u0061me":"b"}', '/name'],
     ['{"name":"\\u0000"}', '/name'],

@@ -69,7 +69,7 @@ const DAY_MS = 86_400_000;
 
 function readExpiry(text: string): string {
   const [, days] = /^([1-9]\d{0,3})d$/.exec(text) ?? [];
-  const at = days ? new Date(Date.now() + Number(days) * DAY_MS).toISOString() : parseTimestamp(text);
+  const at = days ? new Date(Date.now() + Number(days) * DAY_MS).toISOString() : parseTimestamp(text, 'later');
   if (at && Date.parse(at) > Date.now()) return at;
   throw new InvalidArgumentError('Say a number of days such as 90d, or a future time such as 2027-01-31T00:00:00Z.');
 }

@@ -56,7 +56,7 @@ describe('parseTimestamp', () => {
     '2016-12-31T23:59:60Z',
     '2026-01-01T24:00:00Z',
     '2026-01-01T00:60:00Z',
-    '2026-01-01T00:00:00.1234567Z',
+    '2026-01-01T00:00:00.1234567890Z',
     '2026-01-01T00:00:00.Z',
     '2026-01-01T00:00:00',
     '2026-01-01 00:00:00Z',
@@ -79,6 +79,22 @@ describe('parseTimestamp', () => {
     '1767225600',
   ])('refuses %j', (text) => {
     expect(parseTimestamp(text)).toBeUndefined();
+  });
+});
+
+describe('an instant between two microseconds', () => {
+  it.each([
+    ['2026-01-01T00:00:00.1234567Z', '2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00.123457Z'],
+    ['2026-01-01T00:00:00.123456001Z', '2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00.123457Z'],
+    ['2026-01-01T00:00:00.123456000Z', '2026-01-01T00:00:00.123456Z', '2026-01-01T00:00:00.123456Z'],
+    ['2025-12-31T23:59:59.9999999Z', '2025-12-31T23:59:59.999999Z', '2026-01-01T00:00:00.000000Z'],
+    ['9999-12-31T23:59:59.999999999Z', '9999-12-31T23:59:59.999999Z', undefined],
+  ])('%s is the earlier or the later of them, as a comparison needs it', (text, earlier, later) => {
+    expect([parseTimestamp(text), parseTimestamp(text, 'earlier'), parseTimestamp(text, 'later')]).toEqual([
+      earlier,
+      earlier,
+      later,
+    ]);
   });
 });
 
@@ -136,7 +152,7 @@ describe('instants', () => {
       const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], { env: { TZ: zone } });
       const [offset, ...parsed] = JSON.parse(String(output)) as unknown[];
       expect(offset).not.toBe(0);
-      expect(parsed).toEqual(texts.map(parseTimestamp));
+      expect(parsed).toEqual(texts.map((text) => parseTimestamp(text)));
     },
   );
 });

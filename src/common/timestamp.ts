@@ -4,7 +4,7 @@
  */
 const CANONICAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 const POSTGRES = /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?\+00(?::?00)?$/;
-const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
 /**
  * PostgreSQL's text of a timestamptz, read in a session with TimeZone UTC ('2026-11-30 00:15:06.1234+00'), as RFC 3339
@@ -19,11 +19,15 @@ export function timestampFromPostgres(text: string): string {
 }
 
 /**
- * A client's RFC 3339 timestamp with any offset, as the same instant in UTC with exactly six decimals, which PostgreSQL
- * takes as it is. Undefined for everything else: no offset, more than six decimals (they could not be kept), a day
- * that isn't in the calendar, the leap second :60, the hour 24, a year outside 0001 to 9999 after conversion.
+ * A client's RFC 3339 timestamp with any offset, in UTC with exactly six decimals, which PostgreSQL takes as it is.
+ *
+ * @param text at most nine decimals: Java and Go write nine, .NET seven
+ * @param otherwise which microsecond stands for an instant between two. What is stored has microseconds, so comparisons stay
+ *   exact: `stored >= t` and `stored < t` ask by the `later` one, `stored <= t` by the `earlier` one
+ * @returns undefined for everything else: no offset, a day that isn't in the calendar, the leap second :60, the hour 24, a year
+ *   outside 0001 to 9999 after conversion
  */
-export function parseTimestamp(text: string): string | undefined {
+export function parseTimestamp(text: string, otherwise: 'earlier' | 'later' = 'earlier'): string | undefined {
   const match = RFC3339.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHour = '0', offsetMinute = '0'] = match;
@@ -32,13 +36,16 @@ export function parseTimestamp(text: string): string | undefined {
   if (!isCalendarDay(Number(year), Number(month), Number(day))) return undefined;
 
   const offset = (sign === '-' ? -1 : 1) * (Number(offsetHour) * 60 + Number(offsetMinute));
-  // Whole minutes only pass through Date; the fraction is copied. setUTCFullYear, as Date.UTC reads 26 as 1926.
+  // Whole seconds only pass through Date. setUTCFullYear, as Date.UTC reads 26 as 1926.
   const minutes = new Date(0);
   minutes.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
   minutes.setUTCHours(Number(hour), Number(minute) - offset, Number(second));
+  const isBetween = /[1-9]/.test(fraction.slice(6));
+  const microseconds = Number(fraction.slice(0, 6).padEnd(6, '0')) + (isBetween && otherwise === 'later' ? 1 : 0);
+  if (microseconds === 1_000_000) minutes.setUTCSeconds(minutes.getUTCSeconds() + 1);
   const utcYear = minutes.getUTCFullYear();
   if (utcYear < 1 || utcYear > 9999) return undefined;
-  return `${minutes.toISOString().slice(0, 19)}.${fraction.padEnd(6, '0')}Z`;
+  return `${minutes.toISOString().slice(0, 19)}.${String(microseconds % 1_000_000).padStart(6, '0')}Z`;
 }
 
 /** Whether a text already has the form that this file writes. */

@@ -6,6 +6,9 @@ export interface Config {
   host: string;
   port: number;
   trustProxy: boolean | string;
+  /** Connections at once, bytes of bodies at once. */
+  maxConnections: number;
+  bodyMemory: number;
   logLevel: LogLevel;
   /** JSON for machines, lines for people. */
   logFormat: LogFormat;

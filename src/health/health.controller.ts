@@ -10,7 +10,7 @@ import {
 } from '@nestjs/swagger';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
 import { ApiProblems, DomainError, unavailable } from '../problems/index.js';
-import { Public } from '../http/index.js';
+import { Public, Uncounted } from '../http/index.js';
 import { DatabaseProbe } from '../database/index.js';
 import { Draining } from './draining.js';
 
@@ -46,6 +46,7 @@ export class HealthController {
   ) {}
 
   @Get('live')
+  @Uncounted()
   @ApiOperation({ operationId: 'getLiveness', summary: 'The process answers; restart it when it does not' })
   @ApiOkResponse({ type: HealthDto })
   @ApiProblems()
@@ -55,6 +56,7 @@ export class HealthController {
   }
 
   @Get('ready')
+  @Uncounted()
   @ApiOperation({
     operationId: 'getReadiness',
     summary: 'Requests can be served: the process is not about to end, and the database answers',

@@ -9,4 +9,5 @@ export { RawJson, writeJson } from './raw-json.js';
 export * from './request-context.js';
 export { type HandedHooks, hooksAt, type ProvidedHooks, registerRequestPath } from './request-path.js';
 export * from './server-options.js';
+export { SignedBody, signedBodyOf } from './signed-body.js';
 export * from './trace-context.js';

@@ -4,14 +4,16 @@ import type {
   onResponseHookHandler,
   onRouteHookHandler,
   onSendHookHandler,
-  preHandlerHookHandler,
+  preParsingHookHandler,
   preValidationHookHandler,
 } from 'fastify';
 import { allowOrigins } from './cross-origin.js';
 import { answerNotModified } from './entity-tag.js';
 import { tellRequestId } from './request-id.js';
 import { setSecurityHeaders } from './security-headers.js';
-import { refuseUnknownMethod, rememberRoute } from './unknown-method.js';
+import { forgetForwardedPorts } from './forwarded-for.js';
+import { refuseUnknownAddress, rememberRoute } from './unknown-address.js';
+import { refuseUnusablePath } from './unusable-path.js';
 
 /**
  * Every hook of Fastify, in the order in which a request passes them. Those that are another room's, in parentheses, are
@@ -21,6 +23,8 @@ const HOOKS = [
   // Before there are requests: which methods an address knows.
   ['onRoute', 'rememberRoute'],
 
+  // Whose request it is, before anybody asks.
+  ['onRequest', 'forgetForwardedPorts'],
   // The request becomes the context of all that runs for it, logs and traces included. (observability)
   ['onRequest', 'beginObservation'],
   ['onRequest', 'tellRequestId'],
@@ -29,10 +33,15 @@ const HOOKS = [
   ['onRequest', 'allowOrigins'],
   // Limits and credentials: what is turned away here costs no reading of a body. (identity)
   ['onRequest', 'admit'],
+  ['onRequest', 'refuseLargeBody'],
+  ['onRequest', 'refuseUnknownAddress'],
+  ['onRequest', 'refuseUnusablePath'],
+  // Where the body is signed, what can be said of the signature before there is a body. (payments)
+  ['onRequest', 'expectSignature'],
 
+  ['preParsing', 'expectBody'],
   // Now body-parser.ts reads the body, in events of the socket, which know nothing of the request. (observability)
   ['preValidation', 'restoreContext'],
-  ['preHandler', 'refuseUnknownMethod'],
 
   // Now Nest: guard, interceptors, pipes, the handler; server-options.ts says what becomes of errors.
   ['onSend', 'answerNotModified'],
@@ -40,6 +49,8 @@ const HOOKS = [
   ['onSend', 'closeWhenDraining'],
   // The transaction of a request that only read ends before its answer leaves. (database)
   ['onSend', 'endReading'],
+  // What is answered before all of it came is read to its end, or most clients would never see the answer.
+  ['onSend', 'discardBody'],
 
   // The line of the log, the figures, the end of the trace's span. (observability)
   ['onResponse', 'reportRequest'],
@@ -50,8 +61,8 @@ const HOOKS = [
 interface Handlers {
   onRoute: onRouteHookHandler;
   onRequest: onRequestHookHandler;
+  preParsing: preParsingHookHandler;
   preValidation: preValidationHookHandler;
-  preHandler: preHandlerHookHandler;
   onSend: onSendHookHandler<unknown>;
   onResponse: onResponseHookHandler;
 }
@@ -59,10 +70,18 @@ interface Handlers {
 type Entry = (typeof HOOKS)[number];
 type Hooks = { readonly [E in Entry as Exclude<E[1], 'allowOrigins'>]: Handlers[E[0]] };
 
-const OWN = { rememberRoute, tellRequestId, setSecurityHeaders, refuseUnknownMethod, answerNotModified };
+const OWN = {
+  rememberRoute,
+  forgetForwardedPorts,
+  tellRequestId,
+  setSecurityHeaders,
+  refuseUnknownAddress,
+  refuseUnusablePath,
+  answerNotModified,
+};
 
 /** Hooks of Nest's providers, which Nest makes when the server has its hooks already. */
-export type ProvidedHooks = Pick<Hooks, 'admit' | 'endReading' | 'endBrokenReading'>;
+export type ProvidedHooks = Pick<Hooks, 'admit' | 'expectSignature' | 'endReading' | 'endBrokenReading'>;
 
 /** Hooks that other rooms hand over as functions. */
 export type HandedHooks = Omit<Hooks, keyof typeof OWN | keyof ProvidedHooks>;

@@ -20,8 +20,9 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     reply.raw.destroy();
     return;
   }
-  // Headers of the answer that was being made belong to that answer, not to the problem.
-  for (const name of ['etag', 'location', 'content-length', 'content-encoding', 'transfer-encoding']) {
+  // Headers of the answer that was being made belong to that answer, not to the problem. That the connection closes is for
+  // discard-body.ts and for a process that ends to say: Fastify closes it under a client that is still sending.
+  for (const name of ['connection', 'etag', 'location', 'content-length', 'content-encoding', 'transfer-encoding']) {
     reply.removeHeader(name);
   }
   reply

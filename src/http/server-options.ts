@@ -5,12 +5,13 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { readStrictJson } from './body-parser.js';
+import { BodyReader } from './body-reader.js';
+import { discardBody, isDiscarding } from './discard-body.js';
 import { writeJson } from './raw-json.js';
 import { problemBytes, toProblem } from '../problems/index.js';
 import { requestIdOf } from './request-id.js';
 import { sendProblem } from './send-problem.js';
 
-export const BODY_LIMIT_BYTES = 1_048_576;
 const REQUEST_TIMEOUT_MS = 30_000;
 
 /**
@@ -18,7 +19,6 @@ const REQUEST_TIMEOUT_MS = 30_000;
  * becomes a request. Spread them into the adapter's options.
  */
 export const serverOptions = {
-  bodyLimit: BODY_LIMIT_BYTES,
   requestTimeout: REQUEST_TIMEOUT_MS,
   // Fastify sets the request timeout after Node has chosen 60 s for the headers, and Node swaps the two when the headers'
   // is the longer one: bodies would then have 60 s. It also looks for slow requests only this often.
@@ -31,13 +31,23 @@ export const serverOptions = {
   frameworkErrors: answerFrameworkError,
 };
 
+export interface ServerLimits {
+  /** Connections at once; more are closed as they come. */
+  maxConnections: number;
+  /** Bytes that bodies take together, from their first byte to the answer. */
+  bodyMemory: number;
+}
+
 /**
- * Makes a server read strict JSON only and write `RawJson` as it is. Call it before any route is added; what requests pass
- * on their way is in request-path.ts.
+ * Makes a server read strict JSON only, within its limits, and write `RawJson` as it is. Call it before any route is added;
+ * what requests pass on their way is in request-path.ts.
+ *
+ * @returns hooks of the path that reading a body needs
  */
-export function prepareServer(fastify: FastifyInstance): void {
-  readStrictJson(fastify);
+export function prepareServer(fastify: FastifyInstance, { maxConnections, bodyMemory }: ServerLimits) {
+  fastify.server.maxConnections = maxConnections;
   fastify.setReplySerializer(writeJson);
+  return { ...readStrictJson(fastify, new BodyReader(bodyMemory)), discardBody };
 }
 
 /** Errors of the router, before hooks and error handlers exist: a malformed URL, an overlong parameter. */
@@ -49,7 +59,7 @@ function answerFrameworkError(error: Error, request: FastifyRequest, reply: Fast
 function answerClientError(error: Error & { code?: string }, socket: Socket & { _httpMessage?: ServerResponse }): void {
   // A reset connection has nobody to answer to, and after the headers of an answer a second one would be garbage.
   const { _httpMessage: current } = socket;
-  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent) {
+  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent || isDiscarding(socket)) {
     socket.destroy();
     return;
   }

@@ -34,7 +34,7 @@ export class ApiKeysService {
 
   /** @returns the key with its whole text, which is kept nowhere */
   async create(tx: TenantTransaction, body: CreateApiKeyBody): Promise<ApiKey & { secret: string }> {
-    const expiresAt = body.expiresAt ? (parseTimestamp(body.expiresAt) ?? null) : null;
+    const expiresAt = body.expiresAt ? (parseTimestamp(body.expiresAt, 'later') ?? null) : null;
     if (expiresAt !== null && Date.parse(expiresAt) <= Date.now()) {
       throw new UnusableMember('expiresAt', 'expiresAt must lie in the future');
     }

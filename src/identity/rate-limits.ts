@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { isIPv6, SocketAddress } from 'node:net';
 import { DomainError, rateLimited } from '../problems/index.js';
 import { type Quota, RateLimiter, type RateState } from './rate-limiter.js';
 
@@ -72,10 +72,12 @@ export class RateLimits {
 
 /** Whom an address counts for: a household or a server gets a whole /64 of IPv6. */
 export function addressGroup(ip: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip);
-  if (mapped?.[1]) return mapped[1];
   if (!isIPv6(ip)) return ip;
-  const [head = '', tail] = ip.split('%')[0]?.split('::') ?? [];
+  // One address has many texts: capitals, zeros, IPv4 in hexadecimal.
+  const { address } = new SocketAddress({ address: ip, family: 'ipv6' });
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(address);
+  if (mapped?.[1]) return mapped[1];
+  const [head = '', tail] = address.split('::');
   const left = head === '' ? [] : head.split(':');
   const right = tail === undefined || tail === '' ? [] : tail.split(':');
   const zeros =

@@ -44,10 +44,13 @@ export class RequestGate {
   }
 
   private async admit(request: GateRequest, reply: FastifyReply): Promise<void> {
+    const { method, url, config } = request.routeOptions;
+    if (config.uncounted) return;
     reply.headers(this.limits.address.take(addressGroup(request.ip)));
-    const { method, url } = request.routeOptions;
     if (url === undefined || !this.routes.has([method].flat()[0] ?? request.method, url)) return;
     await this.authenticate(request);
+    // What somebody may see is for nobody's cache, unless the route says otherwise.
+    reply.header('cache-control', 'no-store');
     this.countByUser(request, reply);
   }
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { type EventBody, EventReader, type StreamEvent } from '../audit/index.js';
 import type { TenantTransaction } from '../database/index.js';
+import { parseTimestamp } from '../common/index.js';
 import { RawJson } from '../http/index.js';
 import { DomainError, invalidParameter } from '../problems/index.js';
 import type { ContactField, OrderDetails, OrderLine, OrderStatusChange } from './order.entity.js';
@@ -67,5 +68,5 @@ export function momentOf(version: number | undefined, asOf: string | undefined):
     const detail = 'Give either version or asOf, not both.';
     throw new DomainError(invalidParameter, detail, { errors: [{ parameter: 'asOf', detail }] });
   }
-  return { version, asOf };
+  return { version, asOf: asOf === undefined ? undefined : parseTimestamp(asOf) };
 }

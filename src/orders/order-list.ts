@@ -75,8 +75,9 @@ export class OrderList {
   }
 }
 
+/** Orders from a time on, or before it, are those from the next microsecond on, or before that. */
 function canonical(time: string | undefined): string | undefined {
-  return time === undefined ? undefined : parseTimestamp(time);
+  return time === undefined ? undefined : parseTimestamp(time, 'later');
 }
 
 function readCursor(text: string, sort: OrderSort, hash: string): Required<Cursor> {

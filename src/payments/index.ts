@@ -1,1 +1,2 @@
 export { type PaymentSettings, PaymentsModule } from './payments.module.js';
+export { PaymentWebhookGate } from './payment-webhook-gate.js';

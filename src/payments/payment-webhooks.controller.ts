@@ -10,7 +10,7 @@ import {
   unsupportedMediaType,
 } from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
-import { Public } from '../http/index.js';
+import { Public, SignedBody } from '../http/index.js';
 import { PaymentWebhooksService } from './payment-webhooks.service.js';
 
 class WebhookReceiptDto {
@@ -26,6 +26,7 @@ export class PaymentWebhooksController {
   @Post(':provider')
   @HttpCode(200)
   @Public()
+  @SignedBody()
   @ApiOperation({
     operationId: 'receivePaymentEvent',
     summary: 'Where payment providers send their events',

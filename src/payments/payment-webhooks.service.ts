@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { Injectable, Logger } from '@nestjs/common';
 import { SystemUsers, type TenantTransaction, TransactionRunner } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
+import { DomainError, malformedBody } from '../problems/index.js';
 import { ProviderNotFound, WebhookNotAccepted } from './payments.errors.js';
 import { PaymentsRepository } from './payments.repository.js';
 import { type PaymentProvider, type ProviderEvent, WebhookRefused } from './providers/payment-provider.js';
@@ -62,6 +63,8 @@ async function read(
     return await provider.readEvent(body, headers);
   } catch (error) {
     if (error instanceof WebhookRefused) throw new WebhookNotAccepted(error.message);
-    throw error;
+    if (!(error instanceof SyntaxError)) throw error;
+    const detail = 'The signature is right, but the body is not JSON.';
+    throw new DomainError(malformedBody, detail, { errors: [{ detail }] }, { cause: error });
   }
 }

@@ -9,6 +9,7 @@ import { PaymentWebhooksService } from './payment-webhooks.service.js';
 import { PaymentWork } from './payment-work.js';
 import { PaymentsController } from './payments.controller.js';
 import { PaymentsRepository } from './payments.repository.js';
+import { PaymentWebhookGate } from './payment-webhook-gate.js';
 import { PaymentsService } from './payments.service.js';
 import { PaymentProviders } from './providers/payment-providers.js';
 import { SimulatedProvider } from './providers/simulated-provider.js';
@@ -42,6 +43,7 @@ export class PaymentsModule {
         PaymentsService,
         PaymentsRepository,
         PaymentWork,
+        PaymentWebhookGate,
         PaymentWebhooksService,
         PaymentAuthorizedGuard,
         PaymentCapturedGuard,

@@ -140,7 +140,17 @@ export function isUnavailable(error: unknown): boolean {
   return typeof source.message === 'string' && LOST_CONNECTION.test(source.message);
 }
 
+/** Text that no column and no jsonb can hold: NUL, a lone surrogate. What can't be stored was sent. */
+const UNSTORABLE_TEXT = new Set([
+  '22021', // character not in repertoire
+  '22P05', // untranslatable character
+]);
+
 function fromDatabase(error: ErrorShape): DomainError | undefined {
+  const { code } = isErrorShape(error.driverError) ? error.driverError : error;
+  if (typeof code === 'string' && UNSTORABLE_TEXT.has(code)) {
+    return malformed('The request holds characters that cannot be kept, such as NUL (U+0000).', error);
+  }
   return isUnavailable(error) ? notNow('The service cannot do this at the moment.', error) : undefined;
 }
 

@@ -150,7 +150,12 @@ describe('toProblem', () => {
     expect(codeOf(withCode('ECONNRESET', { statusCode: 400 }))).toBe('malformed-body');
   });
 
-  it.each(['22P02', '22P05', '22021', '22003', '23505', '23514', '42501', '42P01', 'WB001', 'XX000'])(
+  it.each(['22P05', '22021'])('maps %s, text that PostgreSQL can’t hold, to the client who sent it', (code) => {
+    expect(codeOf(withCode(code))).toBe('malformed-body');
+    expect(codeOf(Object.assign(new Error('failed'), { driverError: withCode(code) }))).toBe('malformed-body');
+  });
+
+  it.each(['22P02', '22003', '23505', '23514', '42501', '42P01', 'WB001', 'XX000'])(
     'leaves %s an internal error: nobody mapped it, so it is a bug',
     (code) => {
       expect(codeOf(Object.assign(new Error('failed'), { driverError: withCode(code) }))).toBe('internal-error');

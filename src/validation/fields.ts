@@ -84,7 +84,7 @@ export function CurrencyField(said: FieldOptions = {}): PropertyDecorator {
   return field({ type: 'string', pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }, said, [IsCurrency()]);
 }
 
-/** RFC 3339 with an offset and at most six decimals. */
+/** RFC 3339 with an offset and at most nine decimals. */
 export function TimestampField(said: FieldOptions = {}): PropertyDecorator {
   return field({ type: 'string', format: 'date-time' }, said, [IsTimestamp()]);
 }

@@ -46,12 +46,12 @@ export function IsCurrency(options?: ValidationOptions): PropertyDecorator {
   );
 }
 
-/** An RFC 3339 timestamp with an offset and at most six decimals; `parseTimestamp` gives its exact UTC form. */
+/** An RFC 3339 timestamp with an offset and at most nine decimals; `parseTimestamp` gives its UTC form. */
 export function IsTimestamp(options?: ValidationOptions): PropertyDecorator {
   return validateBy(
     'isTimestamp',
-    (value) => typeof value === 'string' && parseTimestamp(value) !== undefined,
-    '$property must be an RFC 3339 timestamp with an offset and at most six decimals (in a query, + is written %2B)',
+    (value) => typeof value === 'string' && parseTimestamp(value, 'later') !== undefined,
+    '$property must be an RFC 3339 timestamp with an offset and at most nine decimals (in a query, + is written %2B)',
     options,
   );
 }

@@ -1,3 +1,4 @@
+import { createSign, generateKeyPairSync } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
@@ -100,4 +101,16 @@ export class IdentityProvider {
 export async function makeKey(kid: string, alg = 'RS256'): Promise<SigningKey> {
   const { privateKey, publicKey } = await generateKeyPair(alg, { extractable: true });
   return { kid, alg, privateKey, publicKey, publicJwk: { ...(await exportJWK(publicKey)), kid, alg, use: 'sig' } };
+}
+
+/** RSA of 1024 bits, with which jose neither signs nor verifies. */
+export async function makeWeakKey(kid: string): Promise<SigningKey & { sign(header: object, claims: object): string }> {
+  const key = await makeKey(kid);
+  const weak = generateKeyPairSync('rsa', { modulusLength: 1024 });
+  const publicJwk: JWK = { ...(weak.publicKey.export({ format: 'jwk' }) as JWK), kid, alg: 'RS256', use: 'sig' };
+  const sign = (header: object, claims: object): string => {
+    const text = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+    return `${text}.${createSign('sha256').update(text).sign(weak.privateKey).toString('base64url')}`;
+  };
+  return { ...key, publicJwk, sign };
 }

@@ -25,6 +25,8 @@ export interface RetryOptions {
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 /** Where nothing was done, or it isn't known: the same key makes the repetition safe in both cases. */
 const RETRIED_STATUSES = new Set([408, 429, 502, 503, 504]);
+/** 24.8 days: a timer that is set for longer goes off at once. */
+const LONGEST_TIMER_MS = 2_147_483_647;
 const IN_FLIGHT = 'idempotency-key-in-flight';
 
 /**
@@ -43,7 +45,7 @@ export function retryingFetch(
       const isLast = attempt >= maxTries;
       const outcome = await tryOnce(fetchOnce, request, tryTimeoutMs, isLast);
       if ('response' in outcome) return outcome.response;
-      const waitMs = Math.max(outcome.retryAfterMs ?? 0, backOff(attempt, options));
+      const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(outcome.retryAfterMs ?? 0, backOff(attempt, options)));
       onRetry?.({ attempt, waitMs, reason: outcome.reason });
       await sleep(waitMs, request.signal);
     }

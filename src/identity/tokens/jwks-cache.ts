@@ -1,5 +1,7 @@
 import { createLocalJWKSet, errors, type FlattenedJWSInput, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
+import { Logger } from '@nestjs/common';
 import { DomainError, unavailable } from '../../problems/index.js';
+import { usableKeys } from './usable-keys.js';
 
 /** From this age on the keys are fetched again, beside the requests. */
 const REFRESH_MS = 600_000;
@@ -30,6 +32,9 @@ export class JwksCache {
   private triedAt = -Infinity;
   private failure: unknown;
   private running: Promise<void> | undefined;
+  private readonly logger = new Logger(JwksCache.name);
+  /** What was said of keys that can't be used, so that it is said once. */
+  private readonly said = new Set<string>();
 
   constructor(
     private readonly uri: string,
@@ -90,18 +95,22 @@ export class JwksCache {
       const text = await response.text();
       if (!response.ok) throw new Error(`The address of the keys answered ${response.status}`);
       if (text.length > MAX_BYTES) throw new Error(`The key set is larger than ${MAX_BYTES} bytes`);
-      this.keys = createLocalJWKSet(publicKeysOf(JSON.parse(text)));
+      this.keys = createLocalJWKSet(this.keysOf(JSON.parse(text)));
       this.fetchedAt = this.now();
       this.failure = undefined;
     } catch (error) {
       this.failure = error;
     }
   }
-}
 
-/** A shared secret has no place among published keys; jose would refuse the algorithm, too. */
-function publicKeysOf(document: unknown): JSONWebKeySet {
-  const { keys } = document as Partial<JSONWebKeySet>;
-  if (!Array.isArray(keys)) throw new Error('The address of the keys answered no key set');
-  return { keys: keys.filter(({ kty }) => kty !== 'oct') };
+  private keysOf(document: unknown): JSONWebKeySet {
+    const { keys } = (document ?? {}) as Partial<JSONWebKeySet>;
+    if (!Array.isArray(keys)) throw new Error('The address of the keys answered no key set');
+    return {
+      keys: usableKeys(keys, (what) => {
+        if (!this.said.has(what)) this.logger.warn(`${what} Tokens that it signed are refused.`);
+        this.said.add(what);
+      }),
+    };
+  }
 }

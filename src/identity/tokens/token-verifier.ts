@@ -1,4 +1,4 @@
-import { errors, jwtVerify } from 'jose';
+import { type CryptoKey, errors, type JWTVerifyOptions, type JWTVerifyResult, jwtVerify } from 'jose';
 import { Unauthenticated } from '../identity.errors.js';
 import { JwksCache } from './jwks-cache.js';
 import { readClaims, type TokenClaims } from './token-claims.js';
@@ -29,6 +29,9 @@ const ALGORITHMS = [
   'Ed25519',
 ];
 
+/** What `typ` may say, in any case and with or without `application/`: of tokens for other purposes it says another word. */
+const TYPES = new Set(['jwt', 'at+jwt']);
+
 /** Verifies tokens of the one identity provider that the settings name. */
 export class TokenVerifier {
   private readonly keys: JwksCache;
@@ -54,19 +57,52 @@ export class TokenVerifier {
 
   private async payloadOf(token: string, issuer: string, audience: string): Promise<Record<string, unknown>> {
     try {
-      const { payload } = await jwtVerify(token, (header, input) => this.keys.find(header, input), {
+      const { payload, protectedHeader } = await this.verified(token, {
         issuer,
         audience,
         algorithms: ALGORITHMS,
         clockTolerance: CLOCK_TOLERANCE,
         requiredClaims: ['exp', 'sub'],
       });
+      if (!isAccessToken(protectedHeader.typ)) throw new Unauthenticated('The token is of another type than JWT.');
       return payload;
     } catch (error) {
       if (!(error instanceof errors.JOSEError)) throw error;
       throw new Unauthenticated(reasonOf(error));
     }
   }
+
+  /** A token that names no key may be signed by any of those that fit its algorithm. */
+  private async verified(token: string, options: JWTVerifyOptions): Promise<JWTVerifyResult> {
+    try {
+      return await jwtVerify(token, (header, input) => this.keys.find(header, input), options);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+      return verifiedByOneOf(error, token, options);
+    }
+  }
+}
+
+/** @param keys those that fit, at most as many as the provider publishes */
+async function verifiedByOneOf(
+  keys: AsyncIterable<CryptoKey>,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<JWTVerifyResult> {
+  for await (const key of keys) {
+    try {
+      return await jwtVerify(token, key, options);
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
+    }
+  }
+  throw new errors.JWSSignatureVerificationFailed();
+}
+
+/** Absent, a type says nothing. */
+function isAccessToken(type: unknown): boolean {
+  if (type === undefined) return true;
+  return typeof type === 'string' && TYPES.has(type.toLowerCase().replace(/^application\//, ''));
 }
 
 /** What the bearer can do something about is said; anything else is just not good here. */

@@ -67,7 +67,13 @@ export interface PaymentProvider {
   /** What became of a request, without repeating it; null when the provider has no trace of it. */
   lookUp(request: ProviderRequest, signal: AbortSignal): Promise<ProviderResult | null>;
   /**
-   * Checks the signature over the very bytes, and its age.
+   * Checks what can be checked of a signature without the body: that there is one, its form and its age.
+   *
+   * @throws WebhookRefused
+   */
+  expectSignature(headers: Readonly<Record<string, unknown>>): void;
+  /**
+   * Checks the signature over the very bytes, and its age. Nothing of the body is parsed before that.
    *
    * @throws WebhookRefused
    */

@@ -13,10 +13,11 @@ import {
   ResultUnknown,
   WebhookRefused,
 } from './payment-provider.js';
-import { isSignedBy } from './simulated-signature.js';
+import { isFreshSignature, isSignedBy } from './simulated-signature.js';
 import { type Fault, faultOf } from './simulated-token.js';
 
 const DAY = 86_400;
+const NOT_SIGNED = 'The Simulated-Signature header does not fit the body, or is too old.';
 
 interface BookedAnswer {
   refused?: string;
@@ -55,13 +56,18 @@ export class SimulatedProvider implements PaymentProvider {
     return entry ? { kind: 'succeeded', ...entry } : null;
   }
 
+  expectSignature(headers: Readonly<Record<string, unknown>>): void {
+    const signature = headers['simulated-signature'];
+    if (typeof signature !== 'string' || !isFreshSignature(signature)) throw new WebhookRefused(NOT_SIGNED);
+  }
+
   async readEvent(body: Buffer, headers: Readonly<Record<string, unknown>>): Promise<ProviderEvent> {
     const [row] = await this.dataSource.query<{ secret: string }[]>(
       'SELECT secret FROM simulated_provider.webhook_secret',
     );
     const signature = headers['simulated-signature'];
     if (!row || typeof signature !== 'string' || !isSignedBy(row.secret, body, signature)) {
-      throw new WebhookRefused('The Simulated-Signature header does not fit the body, or is too old.');
+      throw new WebhookRefused(NOT_SIGNED);
     }
     const { id, type, metadata, fact } = JSON.parse(body.toString()) as Partial<SimulatedEvent>;
     if (typeof id !== 'string' || typeof type !== 'string') throw new WebhookRefused('The event has no id or no type.');

@@ -22,6 +22,9 @@ export interface StripeSettings {
 const REPLAY_SECONDS = 23 * 3600;
 /** Requests to look up refunds by; a payment with more refunds than this is for a person. */
 const REFUND_PAGE = 100;
+/** How old an event may be, in seconds. */
+const TOLERANCE = 300;
+const NOT_SIGNED = 'The Stripe-Signature header does not fit the body, or is too old.';
 
 /** Cards by Stripe's Payment Intents: held by confirming, taken by capturing. */
 export class StripeProvider implements PaymentProvider {
@@ -51,17 +54,28 @@ export class StripeProvider implements PaymentProvider {
     }
   }
 
+  expectSignature(headers: Readonly<Record<string, unknown>>): void {
+    const { signature } = this.signatureOf(headers);
+    const [, seconds] = /(?:^|,)t=(\d{1,12})(?:,|$)/.exec(signature) ?? [];
+    const isFresh = seconds !== undefined && Date.now() / 1000 - Number(seconds) <= TOLERANCE;
+    if (!isFresh || !/(?:^|,)v1=[0-9a-f]{64}(?:,|$)/.test(signature)) throw new WebhookRefused(NOT_SIGNED);
+  }
+
   async readEvent(body: Buffer, headers: Readonly<Record<string, unknown>>): Promise<ProviderEvent> {
-    const { webhookSecret } = this.settings;
-    const signature = headers['stripe-signature'];
-    if (!webhookSecret || typeof signature !== 'string')
-      throw new WebhookRefused('There is no Stripe-Signature header.');
+    const { signature, secret } = this.signatureOf(headers);
     try {
-      return eventOf(Stripe.webhooks.constructEvent(body, signature, webhookSecret));
+      return eventOf(Stripe.webhooks.constructEvent(body, signature, secret, TOLERANCE));
     } catch (error) {
       if (!(error instanceof Stripe.errors.StripeSignatureVerificationError)) throw error;
-      throw new WebhookRefused('The Stripe-Signature header does not fit the body, or is too old.');
+      throw new WebhookRefused(NOT_SIGNED);
     }
+  }
+
+  private signatureOf(headers: Readonly<Record<string, unknown>>): { signature: string; secret: string } {
+    const { webhookSecret: secret } = this.settings;
+    const signature = headers['stripe-signature'];
+    if (!secret || typeof signature !== 'string') throw new WebhookRefused('There is no Stripe-Signature header.');
+    return { signature, secret };
   }
 
   /**

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { eventually } from '../../support/waiting.js';
 import { type Retry, type RetryOptions, retryingFetch } from '../../../clients/typescript/src/retrying-fetch.js';
 
 type Given = { status: number; body?: string; headers?: Record<string, string> } | Error;
@@ -45,6 +46,21 @@ describe('a request of the client', () => {
     expect(requests).toHaveLength(2);
     expect(retries[0]?.reason).toBe('409 idempotency-key-in-flight');
   });
+
+  it.each(['2147484', '99999999999', '9'.repeat(400), 'Fri, 31 Dec 9999 23:59:59 GMT'])(
+    'waits as long as a timer can when it is told to come back after %s',
+    async (time) => {
+      const { requests, retries, send } = staged({ status: 503, headers: { 'retry-after': time } });
+      const patience = new AbortController();
+      const sent = send(new Request('http://waybill.test/v1/orders', { signal: patience.signal }));
+      await eventually(() => retries.length > 0);
+      // A timer that overflows goes off within a millisecond, and would have sent it again by now.
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      expect([requests.length, retries[0]?.waitMs]).toEqual([1, 2_147_483_647]);
+      patience.abort(new Error('enough'));
+      await expect(sent).rejects.toThrow('enough');
+    },
+  );
 
   it('carries the same key and body in every try', async () => {
     const { requests, send } = staged(new TypeError('fetch failed'), { status: 503 });

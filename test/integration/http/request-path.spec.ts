@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-const POINTS = ['onRequest', 'preValidation', 'preHandler', 'onSend', 'onResponse'] as const;
+const POINTS = ['onRequest', 'preParsing', 'preValidation', 'onSend', 'onResponse'] as const;
 
 describe('the path of a request', () => {
   it('has the hooks of the list, in their order, between the first of Nest and its middleware', async () => {

@@ -30,7 +30,7 @@ describe('rate limits and the look-up of credentials', () => {
 
   it('count all requests of an address before anybody is known, and tell of it', async () => {
     await limited('address=3/h');
-    const first = await service.as('viewer').get('/health/live');
+    const first = await service.as('viewer').get('/problems');
     expect(first.headers.get('ratelimit')).toBe('"address";r=2;t=1200');
     expect(first.headers.get('ratelimit-policy')).toBe('"address";q=3;w=3600');
     expect(await statusesOf(3, () => service.as('viewer').get('/nowhere'))).toEqual([404, 404, 429]);
@@ -88,7 +88,7 @@ describe('rate limits and the look-up of credentials', () => {
 
   it('believe X-Forwarded-For only of a proxy that the settings name', async () => {
     await limited('address=2/h');
-    const from = (ip: string) => service.as('viewer').get('/health/live', { 'x-forwarded-for': ip });
+    const from = (ip: string) => service.as('viewer').get('/problems', { 'x-forwarded-for': ip });
     expect(await statusesOf(4, (i) => from(`192.0.2.${i}`))).toEqual([200, 200, 429, 429]);
     await service.close();
     await limited('address=2/h', { TRUST_PROXY: '127.0.0.1' });
@@ -96,6 +96,36 @@ describe('rate limits and the look-up of credentials', () => {
     expect(await statusesOf(2, () => from('192.0.2.1'))).toEqual([200, 429]);
     // The client's own entries stand left of the proxy's.
     expect(await statusesOf(1, () => from('203.0.113.9, 192.0.2.1'))).toEqual([429]);
+  });
+
+  it('count a caller as one whose proxy tells of ports, or writes the address in another way', async () => {
+    await limited('address=1/h', { TRUST_PROXY: '127.0.0.1,10.0.0.0/8' });
+    const callers = [
+      [
+        '203.0.113.7:50001',
+        '203.0.113.7:50002',
+        '203.0.113.7',
+        '"203.0.113.7:9"',
+        '::ffff:203.0.113.7',
+        '::ffff:cb00:7107',
+      ],
+      ['[2001:db8::7]:50001', '[2001:db8::7]', '2001:DB8::8', '2001:0db8:0:0::9', '[2001:db8::7%eth0]:1'],
+      // Hops that are trusted, with a port.
+      ['198.51.100.9, 10.0.0.1:443', '203.0.113.9:1, 198.51.100.9:1,10.0.0.1:80 , 10.9.9.9:443', '198.51.100.9'],
+    ];
+    for (const texts of callers) {
+      const ask = (i: number) => service.as('viewer').get('/problems', { 'x-forwarded-for': texts[i] ?? '' });
+      expect(await statusesOf(texts.length, ask)).toEqual(texts.map((_, i) => (i === 0 ? 200 : 429)));
+    }
+  });
+
+  it('count no health check: a balancer that is told 429 takes the process for a dead one', async () => {
+    await limited('address=1/h');
+    expect((await service.as('viewer').get('/problems')).status).toBe(200);
+    expect((await service.as('viewer').get('/problems')).status).toBe(429);
+    for (const probe of ['/health/live', '/health/ready']) {
+      expect(await statusesOf(3, () => service.as('viewer').get(probe))).toEqual([200, 200, 200]);
+    }
   });
 
   it('cost no query for a key that was seen lately, nor for one that has no key’s form', async () => {

@@ -3,7 +3,7 @@ import { exportSPKI, SignJWT } from 'jose';
 import { ApiClient } from '../../support/api-client.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { orderBody, type ProblemAnswer } from '../../support/builders.js';
-import { IdentityProvider, makeKey } from '../../support/identity-provider.js';
+import { IdentityProvider, makeKey, makeWeakKey } from '../../support/identity-provider.js';
 import { withClient } from '../../support/sql.js';
 
 describe('a bearer token of the identity provider', () => {
@@ -110,6 +110,49 @@ describe('a bearer token of the identity provider', () => {
       await expectRefusal(await provider.token({ header: { kid: `unknown-${attempt}` } }));
     }
     expect(provider.fetches - before).toBeLessThanOrEqual(1);
+  });
+
+  it('that names no key is tried against every one that fits', async () => {
+    const others = await Promise.all(['RS256', 'RS256', 'ES256'].map((alg, i) => makeKey(`more-${i}`, alg)));
+    // Set as no token names it, and one of them as it is written by providers that give their keys no name at all.
+    const { kid: _kid, ...nameless } = others[1]?.publicJwk ?? {};
+    const keys = [...provider.keys];
+    provider.keys.push(...others.map((key, i) => (i === 1 ? { ...key, publicJwk: nameless } : key)));
+    const isolated = await startTestApp({ env: provider.env });
+    const ask = async (key: (typeof others)[0] | undefined) =>
+      new ApiClient(isolated.baseUrl, await provider.token({ key, header: { kid: undefined } })).get('/v1/orders');
+    for (const key of [keys[0], ...others]) expect((await ask(key)).status).toBe(200);
+    expect((await ask(await makeKey('stranger'))).status).toBe(401);
+    await isolated.close();
+    provider.keys = keys;
+  });
+
+  it('is refused when its key is weak, or cannot be read, and other keys go on serving', async () => {
+    const weak = await makeWeakKey('weak');
+    const broken = { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'broken', alg: 'ES256' };
+    const keys = [...provider.keys];
+    provider.keys.push(weak, { ...(await makeKey('broken', 'ES256')), publicJwk: broken });
+    const isolated = await startTestApp({ env: { ...provider.env, RATE_LIMIT: 'off' } });
+    const ask = (token: string) => new ApiClient(isolated.baseUrl, token).get('/v1/orders');
+    const claims = { iss: provider.issuer, aud: provider.audience, sub: 'ada', tenant: 'demo', exp: now() + 300 };
+    expect((await ask(weak.sign({ alg: 'RS256', kid: 'weak' }, claims))).status).toBe(401);
+    expect((await ask(weak.sign({ alg: 'RS256' }, claims))).status).toBe(401);
+    expect((await ask(await provider.token({ key: provider.keys.at(-1) }))).status).toBe(401);
+    expect((await ask(await provider.token())).status).toBe(200);
+    await isolated.close();
+    provider.keys = keys;
+  });
+
+  it('is refused when its type says that it is for something else', async () => {
+    for (const typ of ['JWT', 'jwt', 'at+jwt', 'application/at+jwt', 'application/JWT']) {
+      expect((await list(await provider.token({ header: { typ } }))).status).toBe(200);
+    }
+    for (const typ of ['logout+jwt', 'dpop+jwt', 'secevent+jwt', 'id+jwt', '']) {
+      await expectRefusal(await provider.token({ header: { typ } }), 'The token is of another type than JWT.');
+    }
+    const [, payload, signature] = (await provider.token()).split('.');
+    const odd = Buffer.from(JSON.stringify({ alg: 'RS256', kid: 'first', typ: 7 })).toString('base64url');
+    await expectRefusal(`${odd}.${payload}.${signature}`);
   });
 
   it('is refused when it was altered', async () => {

@@ -184,6 +184,12 @@ describe('listing orders', () => {
       expect((await at(early, exact)).body.data).toHaveLength(0);
       expect((await at(late, '2026-03-01T00:00:01Z')).body.data).toHaveLength(0);
       expect((await at('2026-03-01T01:00:00.000001%2B01:00', late)).body.data).toHaveLength(PLACED_TOGETHER);
+      // Between two microseconds: what is later than the earlier of them begins with the later one.
+      expect((await at('2026-03-01T00:00:00.0000001Z', '2026-03-01T00:00:00.000001001Z')).body.data).toHaveLength(
+        PLACED_TOGETHER,
+      );
+      expect((await at('2026-03-01T00:00:00.0000011Z', '2026-03-01T00:00:01Z')).body.data).toHaveLength(0);
+      expect((await at(early, '2026-03-01T00:00:00.000000999Z')).body.data).toHaveLength(0);
       expect((await get('?updatedAt[gte]=2026-03-02T00:00:00.000002Z')).body.data).toHaveLength(
         placed.length - PLACED_TOGETHER,
       );

@@ -154,6 +154,15 @@ describe('reading an order', () => {
       }
     });
 
+    it('takes seven and nine decimals exactly', async () => {
+      const order = await placeIn(service.as('operator'), 'confirmed');
+      const between = (time: string, decimals: string) => get(`${order.id}?asOf=${time.slice(0, -1)}${decimals}Z`);
+      for (const decimals of ['0', '1', '9', '001', '999']) {
+        expect((await between(order.updatedAt, decimals)).body).toEqual(order);
+        expect((await between(shift(order.updatedAt, -1), decimals)).body).not.toEqual(order);
+      }
+    });
+
     it('takes a time in any offset, and in the future', async () => {
       const order = await placeIn(service.as('operator'), 'confirmed');
       const inTokyo = `${shift(order.updatedAt, 9 * 3_600_000_000).slice(0, -1)}%2B09:00`;
@@ -179,7 +188,7 @@ describe('reading an order', () => {
       ['asOf', 'asOf=yesterday'],
       ['asOf', 'asOf=2026-02-30T00:00:00Z'],
       ['asOf', 'asOf=2026-01-01T00:00:00'],
-      ['asOf', 'asOf=2026-01-01T00:00:00.1234567Z'],
+      ['asOf', 'asOf=2026-01-01T00:00:00.1234567890Z'],
       ['asOf', 'asOf=2026-01-01T00:00:00Z&version=1'],
     ])('refuses %s in ?%s', async (parameter, query) => {
       const { id } = await place(service.as('operator'));

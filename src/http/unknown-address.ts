@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, onRouteHookHandler } from 'fastify';
-import { DomainError, methodNotAllowed } from '../problems/index.js';
+import { DomainError, methodNotAllowed, notFound } from '../problems/index.js';
 
 interface KnownRoute {
   methods: readonly string[];
@@ -18,15 +18,23 @@ export const rememberRoute: onRouteHookHandler = function rememberRoute({ method
   routes.push({ methods: [method].flat(), segments: url.split('/') });
 };
 
-/** @throws DomainError `method-not-allowed` for a method that the address doesn't know, where it knows others */
-export function refuseUnknownMethod(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  const allowed = request.is404 ? allowedMethods(request) : [];
-  if (allowed.length > 0 && !allowed.includes(request.method)) {
-    throw new DomainError(methodNotAllowed, `This address knows ${allowed.join(', ')}.`, undefined, {
-      headers: { allow: allowed.join(', ') },
-    });
+/**
+ * Before a body is read: nobody needs to be known here.
+ *
+ * @throws DomainError `not-found` for an address that no route has, and `method-not-allowed` where it knows other methods
+ */
+export function refuseUnknownAddress(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  if (!request.is404) {
+    done();
+    return;
   }
-  done();
+  const allowed = allowedMethods(request);
+  if (allowed.length === 0 || allowed.includes(request.method)) {
+    throw new DomainError(notFound, 'There is nothing at this address.');
+  }
+  throw new DomainError(methodNotAllowed, `This address knows ${allowed.join(', ')}.`, undefined, {
+    headers: { allow: allowed.join(', ') },
+  });
 }
 
 /** The methods that the address of a request has routes for, sorted; empty for an unknown address. */
