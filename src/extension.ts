@@ -39,6 +39,7 @@ export {
   ObjectsField,
   PageQuery,
   PatternField,
+  ReferenceField,
   TextField,
   TimestampField,
   UuidField,

@@ -26,6 +26,35 @@ ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 -- migrations/sql/context/2-types.sql
 
 /*
+ * What a text has to show, said for SQL as src/common/visible-text.ts says it for the service; a test compares them over all of Unicode.
+ */
+
+CREATE FUNCTION waybill.is_blank(p_text text) RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT p_text !~ '[^\u0001-\u0020\u007F-\u00A0\u00AD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0000-\U000E0FFF]'
+$$;
+
+COMMENT ON FUNCTION waybill.is_blank IS
+  'Whether a text shows nothing: no character, or only white space, control characters and others that leave no mark.';
+
+-- Not by the function: every statement that writes such a column would look it up.
+CREATE DOMAIN waybill.visible_text AS text
+  CONSTRAINT visible_text_shows CHECK (VALUE ~ '[^\u0001-\u0020\u007F-\u00A0\u00AD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0000-\U000E0FFF]');
+
+COMMENT ON DOMAIN waybill.visible_text IS 'Text that is not blank; see waybill.is_blank.';
+
+CREATE FUNCTION waybill.is_reference(p_text text) RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT p_text !~ '^$|^ | $|[\u0001-\u001F\u007F-\u00A0\u00AD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0000-\U000E0FFF]' AND p_text IS NFC NORMALIZED
+         AND p_text NOT IN ('.', '..')
+$$;
+
+COMMENT ON FUNCTION waybill.is_reference IS
+  'Whether a text can name something: no two that read the same are different (normalization form C, no white space but spaces inside, no character that leaves no mark), and each is a segment of an address (not . or ..).';
+
+GRANT EXECUTE ON FUNCTION waybill.is_blank, waybill.is_reference TO waybill_app, waybill_audit, waybill_sealer;
+
+/*
  * Rules of one column, said once for all tables. A domain's expression is kept for a session; a CHECK of a table is read and
  * planned anew by every statement that writes the table.
  */
@@ -44,8 +73,8 @@ CREATE DOMAIN waybill.tax_rate_ppm AS bigint
 
 COMMENT ON DOMAIN waybill.tax_rate_ppm IS 'A tax rate in parts per million: 190000 is 19 %.';
 
-CREATE DOMAIN waybill.reason AS text
-  CONSTRAINT reason_length CHECK (length(VALUE) BETWEEN 1 AND 500);
+CREATE DOMAIN waybill.reason AS waybill.visible_text
+  CONSTRAINT reason_length CHECK (length(VALUE) <= 500);
 
 CREATE DOMAIN waybill.bytes32 AS bytea
   CONSTRAINT bytes32_length CHECK (octet_length(VALUE) = 32);
@@ -1183,8 +1212,13 @@ BEGIN
     RETURN NEW;
   END IF;
 
-  v_reason := nullif(btrim(NEW.transition_reason), '');
-  NEW.transition_reason := NULL;
+  v_reason := NEW.transition_reason;
+  IF v_reason IS NOT NULL THEN
+    NEW.transition_reason := NULL;
+    IF waybill.is_blank(v_reason) THEN
+      v_reason := NULL;
+    END IF;
+  END IF;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
@@ -1253,6 +1287,7 @@ BEGIN
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('DROP TABLE waybill.%I', p_machine || '_status_history');
   DELETE FROM waybill.valid_transitions t WHERE t.machine = p_machine;
+  DELETE FROM waybill.step_rules r WHERE r.machine = p_machine;
   DELETE FROM waybill.machines m WHERE m.machine = p_machine;
 END
 $$;
@@ -1329,6 +1364,94 @@ COMMENT ON FUNCTION waybill.states_in_use IS
 
 GRANT EXECUTE ON FUNCTION waybill.states_in_use TO waybill_app;
 
+-- migrations/sql/workflow/5-step-rules.sql
+
+CREATE TABLE waybill.step_rules (
+  machine   text COLLATE "C" NOT NULL,
+  rule      text COLLATE "C" NOT NULL,
+  to_states text[] NOT NULL,
+  CONSTRAINT step_rules_pkey PRIMARY KEY (machine, rule),
+  CONSTRAINT step_rules_machine_fkey FOREIGN KEY (machine) REFERENCES waybill.machines (machine)
+);
+
+COMMENT ON COLUMN waybill.step_rules.rule IS
+  'A function (tenant, id of the entity) that says what stands in the way of a step to one of these states; see waybill.add_step_rule.';
+
+GRANT SELECT ON waybill.step_rules TO waybill_app, waybill_audit, waybill_sealer;
+
+CREATE FUNCTION waybill.raise_refusal(p_refusal jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION '%', p_refusal ->> 'message'
+    USING ERRCODE = p_refusal ->> 'code', DETAIL = coalesce(p_refusal ->> 'detail', ''), HINT = coalesce(p_refusal ->> 'hint', '');
+END
+$$;
+
+COMMENT ON FUNCTION waybill.raise_refusal IS
+  'Raises what a rule of a step says: {code: SQLSTATE, message, detail?, hint?}.';
+
+CREATE FUNCTION waybill.add_step_rule(p_machine text, p_rule regproc, p_to_states text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_table regclass := (SELECT m.entity_table::regclass FROM waybill.machines m WHERE m.machine = p_machine);
+  v_rule name := (SELECT p.proname FROM pg_proc p WHERE p.oid = p_rule);
+BEGIN
+  INSERT INTO waybill.step_rules (machine, rule, to_states) VALUES (p_machine, p_rule::text, p_to_states);
+  EXECUTE format($create$
+CREATE FUNCTION waybill.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $ask$
+DECLARE
+  v_refusal jsonb;
+BEGIN
+  IF NEW.status <> OLD.status AND NEW.status IN (%2$s) THEN
+    v_refusal := %3$s(NEW.tenant_id, NEW.id);
+    IF v_refusal IS NOT NULL THEN
+      PERFORM waybill.raise_refusal(v_refusal);
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$ask$ $create$,
+    'ask_' || v_rule, (SELECT string_agg(quote_literal(s), ', ') FROM unnest(p_to_states) s), p_rule);
+  EXECUTE format('COMMENT ON FUNCTION waybill.%I IS %L', 'ask_' || v_rule, 'Made by waybill.add_step_rule.');
+  EXECUTE format('CREATE TRIGGER %I BEFORE UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION waybill.%I()',
+                 (SELECT c.relname FROM pg_class c WHERE c.oid = v_table) || '_25_' || v_rule, v_table, 'ask_' || v_rule);
+END
+$$;
+
+COMMENT ON FUNCTION waybill.add_step_rule IS
+  'Lets a function (tenant, id of the entity) say what stands in the way of a step of a machine to some states: null for nothing, or {code: SQLSTATE, message, detail?, hint?} as jsonb. The step is refused with that, and waybill.step_refusals lists it. For migrations.';
+
+CREATE FUNCTION waybill.drop_step_rule(p_machine text, p_rule regproc) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format('DROP FUNCTION waybill.%I() CASCADE', 'ask_' || (SELECT p.proname FROM pg_proc p WHERE p.oid = p_rule));
+  DELETE FROM waybill.step_rules r WHERE r.machine = p_machine AND r.rule = p_rule::text;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.drop_step_rule IS
+  'Takes back what add_step_rule made; the rule''s function stays. For migrations that go down.';
+
+CREATE FUNCTION waybill.step_refusals(p_tenant bigint, p_machine text, p_id uuid) RETURNS TABLE (to_states text[], refusal jsonb)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_rule text;
+BEGIN
+  FOR v_rule, to_states IN SELECT r.rule, r.to_states FROM waybill.step_rules r WHERE r.machine = p_machine ORDER BY r.rule LOOP
+    EXECUTE format('SELECT %s($1, $2)', v_rule) INTO refusal USING p_tenant, p_id;
+    IF refusal IS NOT NULL THEN
+      RETURN NEXT;
+    END IF;
+  END LOOP;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.step_refusals IS
+  'What the rules of waybill.add_step_rule have against steps of an entity now, and to which states: the very questions that the steps are asked.';
+
+GRANT EXECUTE ON FUNCTION waybill.step_refusals TO waybill_app;
+
 -- migrations/sql/orders/1-tables.sql
 
 CREATE DOMAIN waybill.order_number AS text COLLATE "C"
@@ -1338,9 +1461,11 @@ CREATE DOMAIN waybill.channel AS text COLLATE "C"
   CONSTRAINT channel_format CHECK (length(VALUE) <= 32 AND VALUE ~ '^[a-z0-9][a-z0-9_.-]*$');
 
 CREATE DOMAIN waybill.reference AS text COLLATE "C"
-  CONSTRAINT reference_length CHECK (length(VALUE) BETWEEN 1 AND 100);
+  -- Most are plain ASCII, and need no call.
+  CONSTRAINT reference_form CHECK (length(VALUE) <= 100
+    AND (VALUE ~ '^[!-~]*[!-\-/-~][!-~]*$' OR waybill.is_reference(VALUE)));
 
-COMMENT ON DOMAIN waybill.reference IS 'What another system calls an order or a customer.';
+COMMENT ON DOMAIN waybill.reference IS 'What another system calls an order or a customer; see waybill.is_reference.';
 
 -- 16 KiB of JSON text, which the API takes, can be six times as much in jsonb, where a digit and its comma are 12 bytes.
 CREATE DOMAIN waybill.metadata AS jsonb
@@ -1349,11 +1474,11 @@ CREATE DOMAIN waybill.metadata AS jsonb
 CREATE DOMAIN waybill.line_no AS smallint
   CONSTRAINT line_no_range CHECK (VALUE BETWEEN 1 AND 250);
 
-CREATE DOMAIN waybill.sku AS text
-  CONSTRAINT sku_length CHECK (length(VALUE) BETWEEN 1 AND 100);
+CREATE DOMAIN waybill.sku AS waybill.visible_text
+  CONSTRAINT sku_length CHECK (length(VALUE) <= 100);
 
-CREATE DOMAIN waybill.item_name AS text
-  CONSTRAINT item_name_length CHECK (length(VALUE) BETWEEN 1 AND 300);
+CREATE DOMAIN waybill.item_name AS waybill.visible_text
+  CONSTRAINT item_name_length CHECK (length(VALUE) <= 300);
 
 CREATE DOMAIN waybill.unit_price AS bigint
   CONSTRAINT unit_price_range CHECK (VALUE BETWEEN 0 AND 9000000000000);
@@ -2490,6 +2615,26 @@ GRANT SELECT ON waybill.payment_details TO waybill_app;
 
 GRANT EXECUTE ON FUNCTION waybill.refund_snapshot TO waybill_app;
 
+CREATE FUNCTION waybill.order_coverage(p_tenant bigint, p_order uuid) RETURNS TABLE (total bigint, held bigint, taken bigint)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT o.total,
+         coalesce(sum(CASE p.status
+           WHEN 'authorized' THEN p.authorized
+           -- What isn't taken is let go, so while a part is being taken only that part is sure.
+           WHEN 'capturing' THEN (SELECT a.amount FROM waybill.payment_attempts a
+                                  WHERE a.tenant_id = p_tenant AND a.payment_id = p.id AND a.refund_id IS NULL AND a.status = 'processing')
+           ELSE p.captured - p.refunded - p.refunding END), 0)::bigint,
+         coalesce(sum(p.captured - p.refunded - p.refunding), 0)::bigint
+  FROM waybill.orders o LEFT JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.order_id = o.id
+  WHERE o.tenant_id = p_tenant AND o.id = p_order
+  GROUP BY o.total
+$$;
+
+COMMENT ON FUNCTION waybill.order_coverage IS
+  'What an order asks for, how much of it its payments hold or have taken, and how much they have taken: what was given back, is being given back or let go of, or nobody can tell of, is neither.';
+
+GRANT EXECUTE ON FUNCTION waybill.order_coverage TO waybill_app;
+
 -- migrations/sql/payments/3-machines.sql
 
 -- Steps that the provider decides are open to whoever's request hears of it first, and to the system for webhooks and
@@ -2552,30 +2697,42 @@ SELECT waybill.attach_machine('refund',
 
 -- migrations/sql/payments/4-guards.sql
 
-CREATE FUNCTION waybill.refuse_while_paying() RETURNS trigger
+CREATE FUNCTION waybill.payment_holding_order(p_tenant bigint, p_order uuid) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT jsonb_build_object('code', 'WB030', 'message', format('order %s has a live payment %s, which is %s', p_order, p.id, p.status),
+                            'detail', jsonb_build_object('paymentId', p.id, 'status', p.status), 'hint', 'Void it or refund it first.')
+  FROM waybill.payments p
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded')
+$$;
+
+COMMENT ON FUNCTION waybill.payment_holding_order IS
+  'What an order''s live payment has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
+
+GRANT EXECUTE ON FUNCTION waybill.payment_holding_order TO waybill_app;
+
+SELECT waybill.add_step_rule('order', 'waybill.payment_holding_order', '{canceled}');
+
+CREATE FUNCTION waybill.keep_total_while_paying() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_payment record;
+  v_refusal jsonb;
 BEGIN
-  IF NOT (NEW.status = 'canceled' AND OLD.status <> 'canceled') AND NEW.total = OLD.total THEN
-    RETURN NEW;
-  END IF;
-  SELECT p.id, p.status INTO v_payment FROM waybill.payments p
-  WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
-  IF FOUND THEN
-    RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
-      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
-            HINT = 'Void it or refund it first.';
+  IF NEW.total <> OLD.total THEN
+    v_refusal := waybill.payment_holding_order(NEW.tenant_id, NEW.id);
+    IF v_refusal IS NOT NULL THEN
+      PERFORM waybill.raise_refusal(v_refusal);
+    END IF;
   END IF;
   RETURN NEW;
 END
 $$;
 
-COMMENT ON FUNCTION waybill.refuse_while_paying IS
-  'BEFORE UPDATE … FOR EACH ROW of orders: no cancelation and no other total while a payment is live. A new payment locks the order, so none slips in.';
+COMMENT ON FUNCTION waybill.keep_total_while_paying IS
+  'BEFORE UPDATE OF total … FOR EACH ROW of orders: no other total while a payment is live.';
 
-CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW
-  EXECUTE FUNCTION waybill.refuse_while_paying();
+-- Only where a statement sets the total: steps and metadata don't, and pay for no further trigger.
+CREATE TRIGGER orders_25_total BEFORE UPDATE OF total ON waybill.orders FOR EACH ROW
+  EXECUTE FUNCTION waybill.keep_total_while_paying();
 
 CREATE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -2633,7 +2790,7 @@ DECLARE
   v_order waybill.orders := waybill.lock_order(p_tenant, p_order, NULL);
   v_amount bigint := coalesce(p_amount, v_order.total);
   v_tax bigint := waybill.share_of_tax(v_amount, nullif(v_order.total, 0), v_order.tax);
-  v_live record;
+  v_refusal jsonb;
   v_now timestamptz := clock_timestamp();
 BEGIN
   IF v_order.id IS NULL THEN
@@ -2642,11 +2799,9 @@ BEGIN
   IF v_order.status = 'canceled' THEN
     RAISE EXCEPTION 'order % is canceled: nothing is to be paid', p_order USING ERRCODE = 'WB031';
   END IF;
-  SELECT p.id, p.status INTO v_live FROM waybill.payments p
-  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded');
-  IF FOUND THEN
-    RAISE EXCEPTION 'order % has a live payment %, which is %', p_order, v_live.id, v_live.status
-      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_live.id, 'status', v_live.status)::text;
+  v_refusal := waybill.payment_holding_order(p_tenant, p_order);
+  IF v_refusal IS NOT NULL THEN
+    PERFORM waybill.raise_refusal(v_refusal);
   END IF;
   IF v_amount NOT BETWEEN 1 AND v_order.total THEN
     PERFORM waybill.refuse_payment_amount(v_amount, v_order.total);

@@ -22,12 +22,43 @@ CREATE DOMAIN waybill.minor_units AS bigint;
 ALTER DOMAIN waybill.minor_units ADD CONSTRAINT minor_units_range CHECK (((VALUE >= 0) AND (VALUE <= '9007199254740991'::bigint)));
 COMMENT ON DOMAIN waybill.minor_units IS 'An amount of money in the minor unit of its currency, not negative, below 2^53 so that JSON holds it exactly.';
 
-CREATE DOMAIN waybill.reason AS text;
-ALTER DOMAIN waybill.reason ADD CONSTRAINT reason_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 500)));
+CREATE DOMAIN waybill.reason AS waybill.visible_text;
+ALTER DOMAIN waybill.reason ADD CONSTRAINT reason_length CHECK ((length((VALUE)::text) <= 500));
 
 CREATE DOMAIN waybill.tax_rate_ppm AS bigint;
 ALTER DOMAIN waybill.tax_rate_ppm ADD CONSTRAINT tax_rate_ppm_range CHECK (((VALUE >= 0) AND (VALUE <= 1000000)));
 COMMENT ON DOMAIN waybill.tax_rate_ppm IS 'A tax rate in parts per million: 190000 is 19 %.';
+
+CREATE DOMAIN waybill.visible_text AS text;
+ALTER DOMAIN waybill.visible_text ADD CONSTRAINT visible_text_shows CHECK ((VALUE ~ '[^\u0001-\u0020\u007F-\u00A0\u00AD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0000-\U000E0FFF]'::text));
+COMMENT ON DOMAIN waybill.visible_text IS 'Text that is not blank; see waybill.is_blank.';
+
+CREATE OR REPLACE FUNCTION waybill.is_blank(p_text text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT p_text !~ '[^\u0001-\u0020\u007F-\u00A0\u00AD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0000-\U000E0FFF]'
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.is_blank(text) TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.is_blank(text) TO waybill_audit;
+GRANT EXECUTE ON FUNCTION waybill.is_blank(text) TO waybill_sealer;
+COMMENT ON FUNCTION waybill.is_blank(text) IS 'Whether a text shows nothing: no character, or only white space, control characters and others that leave no mark.';
+
+CREATE OR REPLACE FUNCTION waybill.is_reference(p_text text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT p_text !~ '^$|^ | $|[\u0001-\u001F\u007F-\u00A0\u00AD\u034F\u061C\u115F\u1160\u1680\u17B4\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0000-\U000E0FFF]' AND p_text IS NFC NORMALIZED
+         AND p_text NOT IN ('.', '..')
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.is_reference(text) TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.is_reference(text) TO waybill_audit;
+GRANT EXECUTE ON FUNCTION waybill.is_reference(text) TO waybill_sealer;
+COMMENT ON FUNCTION waybill.is_reference(text) IS 'Whether a text can name something: no two that read the same are different (normalization form C, no white space but spaces inside, no character that leaves no mark), and each is a segment of an address (not . or ..).';
 
 CREATE OR REPLACE FUNCTION waybill.make_tenant_table(p_table regclass, p_why_not_deleted text, p_refused text DEFAULT 'DELETE OR TRUNCATE'::text)
  RETURNS void

@@ -11,8 +11,8 @@ COMMENT ON DOMAIN waybill.contact IS 'JSON text of a person or an address; null 
 CREATE DOMAIN waybill.contact_field AS text COLLATE "C";
 ALTER DOMAIN waybill.contact_field ADD CONSTRAINT contact_field_check CHECK ((VALUE = ANY (ARRAY['customer'::text, 'shippingAddress'::text, 'billingAddress'::text])));
 
-CREATE DOMAIN waybill.item_name AS text;
-ALTER DOMAIN waybill.item_name ADD CONSTRAINT item_name_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 300)));
+CREATE DOMAIN waybill.item_name AS waybill.visible_text;
+ALTER DOMAIN waybill.item_name ADD CONSTRAINT item_name_length CHECK ((length((VALUE)::text) <= 300));
 
 CREATE DOMAIN waybill.line_no AS smallint;
 ALTER DOMAIN waybill.line_no ADD CONSTRAINT line_no_range CHECK (((VALUE >= 1) AND (VALUE <= 250)));
@@ -27,11 +27,11 @@ CREATE DOMAIN waybill.quantity AS bigint;
 ALTER DOMAIN waybill.quantity ADD CONSTRAINT quantity_range CHECK (((VALUE >= 1) AND (VALUE <= 1000000)));
 
 CREATE DOMAIN waybill.reference AS text COLLATE "C";
-ALTER DOMAIN waybill.reference ADD CONSTRAINT reference_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 100)));
-COMMENT ON DOMAIN waybill.reference IS 'What another system calls an order or a customer.';
+ALTER DOMAIN waybill.reference ADD CONSTRAINT reference_form CHECK (((length(VALUE) <= 100) AND ((VALUE ~ '^[!-~]*[!-\-/-~][!-~]*$'::text) OR waybill.is_reference(VALUE))));
+COMMENT ON DOMAIN waybill.reference IS 'What another system calls an order or a customer; see waybill.is_reference.';
 
-CREATE DOMAIN waybill.sku AS text;
-ALTER DOMAIN waybill.sku ADD CONSTRAINT sku_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 100)));
+CREATE DOMAIN waybill.sku AS waybill.visible_text;
+ALTER DOMAIN waybill.sku ADD CONSTRAINT sku_length CHECK ((length((VALUE)::text) <= 100));
 
 CREATE DOMAIN waybill.unit_price AS bigint;
 ALTER DOMAIN waybill.unit_price ADD CONSTRAINT unit_price_range CHECK (((VALUE >= 0) AND (VALUE <= '9000000000000'::bigint)));
@@ -343,8 +343,13 @@ BEGIN
     RETURN NEW;
   END IF;
 
-  v_reason := nullif(btrim(NEW.transition_reason), '');
-  NEW.transition_reason := NULL;
+  v_reason := NEW.transition_reason;
+  IF v_reason IS NOT NULL THEN
+    NEW.transition_reason := NULL;
+    IF waybill.is_blank(v_reason) THEN
+      v_reason := NULL;
+    END IF;
+  END IF;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;

@@ -42,7 +42,8 @@ COMMENT ON TABLE payment_inbox.stray_events IS 'Signed events that name no tenan
 INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('payment', 'waybill.payments', 'processing');
 INSERT INTO waybill.machines (machine, entity_table, initial_state) VALUES ('refund', 'waybill.refunds', 'processing');
 
-CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.refuse_while_paying();
+CREATE TRIGGER orders_25_payment_holding_order BEFORE UPDATE ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.ask_payment_holding_order();
+CREATE TRIGGER orders_25_total BEFORE UPDATE OF total ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.keep_total_while_paying();
 
 CREATE TABLE waybill.payment_attempts (
   tenant_id bigint NOT NULL,
@@ -218,6 +219,8 @@ CREATE TRIGGER refunds_50_record_insert AFTER INSERT ON waybill.refunds FOR EACH
 CREATE TRIGGER refunds_50_record_update AFTER UPDATE ON waybill.refunds FOR EACH ROW EXECUTE FUNCTION audit.record_refund();
 GRANT SELECT ON waybill.refunds TO waybill_app;
 GRANT SELECT ON waybill.refunds TO waybill_audit;
+
+INSERT INTO waybill.step_rules (machine, rule, to_states) VALUES ('order', 'waybill.payment_holding_order', '{canceled}');
 
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'authorized', 'captured', '{system}', 'false', '{}');
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'authorized', 'capturing', '{operator,admin}', 'false', '{}');
@@ -424,6 +427,26 @@ END
 $function$;
 COMMENT ON FUNCTION waybill.apply_refund_fact(bigint,uuid,text,text,text) IS 'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. Returns applied or nothing-to-do.';
 
+CREATE OR REPLACE FUNCTION waybill.ask_payment_holding_order()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_refusal jsonb;
+BEGIN
+  IF NEW.status <> OLD.status AND NEW.status IN ('canceled') THEN
+    v_refusal := waybill.payment_holding_order(NEW.tenant_id, NEW.id);
+    IF v_refusal IS NOT NULL THEN
+      PERFORM waybill.raise_refusal(v_refusal);
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.ask_payment_holding_order() IS 'Made by waybill.add_step_rule.';
+
 CREATE OR REPLACE FUNCTION waybill.begin_capture(p_tenant bigint, p_payment uuid, p_attempt uuid, p_provider_key text, p_amount bigint)
  RETURNS SETOF waybill.payment_details
  LANGUAGE plpgsql
@@ -465,7 +488,7 @@ DECLARE
   v_order waybill.orders := waybill.lock_order(p_tenant, p_order, NULL);
   v_amount bigint := coalesce(p_amount, v_order.total);
   v_tax bigint := waybill.share_of_tax(v_amount, nullif(v_order.total, 0), v_order.tax);
-  v_live record;
+  v_refusal jsonb;
   v_now timestamptz := clock_timestamp();
 BEGIN
   IF v_order.id IS NULL THEN
@@ -474,11 +497,9 @@ BEGIN
   IF v_order.status = 'canceled' THEN
     RAISE EXCEPTION 'order % is canceled: nothing is to be paid', p_order USING ERRCODE = 'WB031';
   END IF;
-  SELECT p.id, p.status INTO v_live FROM waybill.payments p
-  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded');
-  IF FOUND THEN
-    RAISE EXCEPTION 'order % has a live payment %, which is %', p_order, v_live.id, v_live.status
-      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_live.id, 'status', v_live.status)::text;
+  v_refusal := waybill.payment_holding_order(p_tenant, p_order);
+  IF v_refusal IS NOT NULL THEN
+    PERFORM waybill.raise_refusal(v_refusal);
   END IF;
   IF v_amount NOT BETWEEN 1 AND v_order.total THEN
     PERFORM waybill.refuse_payment_amount(v_amount, v_order.total);
@@ -611,8 +632,13 @@ BEGIN
     RETURN NEW;
   END IF;
 
-  v_reason := nullif(btrim(NEW.transition_reason), '');
-  NEW.transition_reason := NULL;
+  v_reason := NEW.transition_reason;
+  IF v_reason IS NOT NULL THEN
+    NEW.transition_reason := NULL;
+    IF waybill.is_blank(v_reason) THEN
+      v_reason := NULL;
+    END IF;
+  END IF;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
@@ -660,8 +686,13 @@ BEGIN
     RETURN NEW;
   END IF;
 
-  v_reason := nullif(btrim(NEW.transition_reason), '');
-  NEW.transition_reason := NULL;
+  v_reason := NEW.transition_reason;
+  IF v_reason IS NOT NULL THEN
+    NEW.transition_reason := NULL;
+    IF waybill.is_blank(v_reason) THEN
+      v_reason := NULL;
+    END IF;
+  END IF;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
@@ -686,6 +717,26 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION waybill.guard_refund() IS 'Made by waybill.attach_machine: what may be inserted and how it may change; version, time and history of a change.';
+
+CREATE OR REPLACE FUNCTION waybill.keep_total_while_paying()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_refusal jsonb;
+BEGIN
+  IF NEW.total <> OLD.total THEN
+    v_refusal := waybill.payment_holding_order(NEW.tenant_id, NEW.id);
+    IF v_refusal IS NOT NULL THEN
+      PERFORM waybill.raise_refusal(v_refusal);
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.keep_total_while_paying() IS 'BEFORE UPDATE OF total … FOR EACH ROW of orders: no other total while a payment is live.';
 
 CREATE OR REPLACE FUNCTION waybill.keep_webhook_event(p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text, p_fact text, p_amount bigint, p_decline_code text)
  RETURNS text
@@ -736,6 +787,41 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION waybill.lock_payment(bigint,uuid) IS 'Locks a payment and its order until the transaction ends. A row of nulls when there is none.';
+
+CREATE OR REPLACE FUNCTION waybill.order_coverage(p_tenant bigint, p_order uuid)
+ RETURNS TABLE(total bigint, held bigint, taken bigint)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT o.total,
+         coalesce(sum(CASE p.status
+           WHEN 'authorized' THEN p.authorized
+           -- What isn't taken is let go, so while a part is being taken only that part is sure.
+           WHEN 'capturing' THEN (SELECT a.amount FROM waybill.payment_attempts a
+                                  WHERE a.tenant_id = p_tenant AND a.payment_id = p.id AND a.refund_id IS NULL AND a.status = 'processing')
+           ELSE p.captured - p.refunded - p.refunding END), 0)::bigint,
+         coalesce(sum(p.captured - p.refunded - p.refunding), 0)::bigint
+  FROM waybill.orders o LEFT JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.order_id = o.id
+  WHERE o.tenant_id = p_tenant AND o.id = p_order
+  GROUP BY o.total
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.order_coverage(bigint,uuid) TO waybill_app;
+COMMENT ON FUNCTION waybill.order_coverage(bigint,uuid) IS 'What an order asks for, how much of it its payments hold or have taken, and how much they have taken: what was given back, is being given back or let go of, or nobody can tell of, is neither.';
+
+CREATE OR REPLACE FUNCTION waybill.payment_holding_order(p_tenant bigint, p_order uuid)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  SELECT jsonb_build_object('code', 'WB030', 'message', format('order %s has a live payment %s, which is %s', p_order, p.id, p.status),
+                            'detail', jsonb_build_object('paymentId', p.id, 'status', p.status), 'hint', 'Void it or refund it first.')
+  FROM waybill.payments p
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded')
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.payment_holding_order(bigint,uuid) TO waybill_app;
+COMMENT ON FUNCTION waybill.payment_holding_order(bigint,uuid) IS 'What an order''s live payment has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
 
 CREATE OR REPLACE FUNCTION waybill.payment_snapshot(p waybill.payments)
  RETURNS text
@@ -801,30 +887,6 @@ BEGIN
       WHERE t.machine = 'payment' AND t.from_state = p_payment.status AND t.roles <> '{system}'), '[]'::jsonb))::text;
 END
 $function$;
-
-CREATE OR REPLACE FUNCTION waybill.refuse_while_paying()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-DECLARE
-  v_payment record;
-BEGIN
-  IF NOT (NEW.status = 'canceled' AND OLD.status <> 'canceled') AND NEW.total = OLD.total THEN
-    RETURN NEW;
-  END IF;
-  SELECT p.id, p.status INTO v_payment FROM waybill.payments p
-  WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
-  IF FOUND THEN
-    RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
-      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
-            HINT = 'Void it or refund it first.';
-  END IF;
-  RETURN NEW;
-END
-$function$;
-COMMENT ON FUNCTION waybill.refuse_while_paying() IS 'BEFORE UPDATE … FOR EACH ROW of orders: no cancelation and no other total while a payment is live. A new payment locks the order, so none slips in.';
 
 CREATE OR REPLACE FUNCTION waybill.settle_payment_attempt(p_tenant bigint, p_attempt uuid, p_result text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS SETOF waybill.payment_details

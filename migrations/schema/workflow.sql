@@ -14,6 +14,18 @@ GRANT SELECT ON waybill.machines TO waybill_audit;
 GRANT SELECT ON waybill.machines TO waybill_sealer;
 COMMENT ON COLUMN waybill.machines.entity_table IS 'The table whose column status this machine rules.';
 
+CREATE TABLE waybill.step_rules (
+  machine text COLLATE "C" NOT NULL,
+  rule text COLLATE "C" NOT NULL,
+  to_states text[] NOT NULL
+);
+ALTER TABLE waybill.step_rules ADD CONSTRAINT step_rules_machine_fkey FOREIGN KEY (machine) REFERENCES waybill.machines(machine);
+ALTER TABLE waybill.step_rules ADD CONSTRAINT step_rules_pkey PRIMARY KEY (machine, rule);
+GRANT SELECT ON waybill.step_rules TO waybill_app;
+GRANT SELECT ON waybill.step_rules TO waybill_audit;
+GRANT SELECT ON waybill.step_rules TO waybill_sealer;
+COMMENT ON COLUMN waybill.step_rules.rule IS 'A function (tenant, id of the entity) that says what stands in the way of a step to one of these states; see waybill.add_step_rule.';
+
 CREATE TABLE waybill.valid_transitions (
   machine text COLLATE "C" NOT NULL,
   from_state text COLLATE "C" NOT NULL,
@@ -65,6 +77,39 @@ END
 $function$;
 COMMENT ON FUNCTION waybill.add_state(text,text,jsonb) IS 'For an extension''s migration: adds a state with its transitions [{from_state, to_state, roles, requires_reason?, guards?}] and rebuilds the CHECK of the machine''s table, <table>_status_check.';
 
+CREATE OR REPLACE FUNCTION waybill.add_step_rule(p_machine text, p_rule regproc, p_to_states text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_table regclass := (SELECT m.entity_table::regclass FROM waybill.machines m WHERE m.machine = p_machine);
+  v_rule name := (SELECT p.proname FROM pg_proc p WHERE p.oid = p_rule);
+BEGIN
+  INSERT INTO waybill.step_rules (machine, rule, to_states) VALUES (p_machine, p_rule::text, p_to_states);
+  EXECUTE format($create$
+CREATE FUNCTION waybill.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $ask$
+DECLARE
+  v_refusal jsonb;
+BEGIN
+  IF NEW.status <> OLD.status AND NEW.status IN (%2$s) THEN
+    v_refusal := %3$s(NEW.tenant_id, NEW.id);
+    IF v_refusal IS NOT NULL THEN
+      PERFORM waybill.raise_refusal(v_refusal);
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$ask$ $create$,
+    'ask_' || v_rule, (SELECT string_agg(quote_literal(s), ', ') FROM unnest(p_to_states) s), p_rule);
+  EXECUTE format('COMMENT ON FUNCTION waybill.%I IS %L', 'ask_' || v_rule, 'Made by waybill.add_step_rule.');
+  EXECUTE format('CREATE TRIGGER %I BEFORE UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION waybill.%I()',
+                 (SELECT c.relname FROM pg_class c WHERE c.oid = v_table) || '_25_' || v_rule, v_table, 'ask_' || v_rule);
+END
+$function$;
+COMMENT ON FUNCTION waybill.add_step_rule(text,regproc,text[]) IS 'Lets a function (tenant, id of the entity) say what stands in the way of a step of a machine to some states: null for nothing, or {code: SQLSTATE, message, detail?, hint?} as jsonb. The step is refused with that, and waybill.step_refusals lists it. For migrations.';
+
 CREATE OR REPLACE FUNCTION waybill.attach_machine(p_machine text, p_fixed text[], p_rules regproc DEFAULT NULL::regproc, p_erasure_type text DEFAULT NULL::text, p_parts text DEFAULT NULL::text)
  RETURNS void
  LANGUAGE plpgsql
@@ -108,8 +153,13 @@ BEGIN
     RETURN NEW;
   END IF;
 
-  v_reason := nullif(btrim(NEW.transition_reason), '');
-  NEW.transition_reason := NULL;
+  v_reason := NEW.transition_reason;
+  IF v_reason IS NOT NULL THEN
+    NEW.transition_reason := NULL;
+    IF waybill.is_blank(v_reason) THEN
+      v_reason := NULL;
+    END IF;
+  END IF;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
@@ -179,10 +229,23 @@ BEGIN
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('DROP TABLE waybill.%I', p_machine || '_status_history');
   DELETE FROM waybill.valid_transitions t WHERE t.machine = p_machine;
+  DELETE FROM waybill.step_rules r WHERE r.machine = p_machine;
   DELETE FROM waybill.machines m WHERE m.machine = p_machine;
 END
 $function$;
 COMMENT ON FUNCTION waybill.detach_machine(text) IS 'Takes back what attach_machine made, with the machine, its rules and its history. The table stays, without rules. For migrations that go down.';
+
+CREATE OR REPLACE FUNCTION waybill.drop_step_rule(p_machine text, p_rule regproc)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  EXECUTE format('DROP FUNCTION waybill.%I() CASCADE', 'ask_' || (SELECT p.proname FROM pg_proc p WHERE p.oid = p_rule));
+  DELETE FROM waybill.step_rules r WHERE r.machine = p_machine AND r.rule = p_rule::text;
+END
+$function$;
+COMMENT ON FUNCTION waybill.drop_step_rule(text,regproc) IS 'Takes back what add_step_rule made; the rule''s function stays. For migrations that go down.';
 
 CREATE OR REPLACE FUNCTION waybill.guard_history()
  RETURNS trigger
@@ -241,6 +304,19 @@ AS $function$
   FROM waybill.valid_transitions t WHERE t.machine = p_machine AND t.from_state = p_from
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.next_states(text,text) TO waybill_app;
+
+CREATE OR REPLACE FUNCTION waybill.raise_refusal(p_refusal jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RAISE EXCEPTION '%', p_refusal ->> 'message'
+    USING ERRCODE = p_refusal ->> 'code', DETAIL = coalesce(p_refusal ->> 'detail', ''), HINT = coalesce(p_refusal ->> 'hint', '');
+END
+$function$;
+COMMENT ON FUNCTION waybill.raise_refusal(jsonb) IS 'Raises what a rule of a step says: {code: SQLSTATE, message, detail?, hint?}.';
 
 CREATE OR REPLACE FUNCTION waybill.refuse_beginning(p_machine text, p_id uuid, p_state text, p_version integer, p_initial text)
  RETURNS void
@@ -335,3 +411,23 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.states_in_use(text) TO waybill_app;
 COMMENT ON FUNCTION waybill.states_in_use(text) IS 'The states that entities of a machine are in, all tenants together: nothing but their names. For the warning at the start.';
+
+CREATE OR REPLACE FUNCTION waybill.step_refusals(p_tenant bigint, p_machine text, p_id uuid)
+ RETURNS TABLE(to_states text[], refusal jsonb)
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_rule text;
+BEGIN
+  FOR v_rule, to_states IN SELECT r.rule, r.to_states FROM waybill.step_rules r WHERE r.machine = p_machine ORDER BY r.rule LOOP
+    EXECUTE format('SELECT %s($1, $2)', v_rule) INTO refusal USING p_tenant, p_id;
+    IF refusal IS NOT NULL THEN
+      RETURN NEXT;
+    END IF;
+  END LOOP;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.step_refusals(bigint,text,uuid) TO waybill_app;
+COMMENT ON FUNCTION waybill.step_refusals(bigint,text,uuid) IS 'What the rules of waybill.add_step_rule have against steps of an entity now, and to which states: the very questions that the steps are asked.';

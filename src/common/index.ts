@@ -9,3 +9,4 @@ export * from './redact.js';
 export * from './system-error.js';
 export * from './timestamp.js';
 export * from './uuid.js';
+export * from './visible-text.js';

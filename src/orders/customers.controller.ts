@@ -34,7 +34,11 @@ export class CustomersController {
     description:
       'Names, addresses, e-mail and phone go from all versions of all orders of the customer, and from answers kept under idempotency keys. Each order gets an event customer.erased; every proof stays valid, and reads say that the data was erased. Doing it again changes nothing.',
   })
-  @ApiParam({ name: 'ref', example: 'c-42' })
+  @ApiParam({
+    name: 'ref',
+    example: 'c-42',
+    description: '`customer.ref` of the orders, percent-encoded where it is no plain text: `a/b` is written `a%2Fb`.',
+  })
   @ApiOkResponse({ type: ErasureDto })
   @ApiProblems(notFound)
   erase(@Tx() tx: TenantTransaction, @Param('ref') ref: string, @Query() _query: NoQuery): Promise<ErasureDto> {

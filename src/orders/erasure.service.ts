@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { DomainError, notFound } from '../problems/index.js';
+import { isReference } from '../common/index.js';
 import type { TenantTransaction } from '../database/index.js';
+import { CustomerNotFound } from './orders.errors.js';
 import { OrdersRepository } from './orders.repository.js';
 
 /**
@@ -23,8 +24,10 @@ export class ErasureService {
   constructor(private readonly orders: OrdersRepository) {}
 
   async erase(tx: TenantTransaction, customerRef: string): Promise<Erasure> {
+    // What no order can have isn't asked for; PostgreSQL couldn't even read some of it.
+    if (!isReference(customerRef)) throw new CustomerNotFound();
     const { known, erased, remaining } = await this.orders.eraseCustomer(tx, customerRef, ERASED_AT_ONCE);
-    if (!known) throw new DomainError(notFound, 'No order has this customer.');
+    if (!known) throw new CustomerNotFound();
     return { customerRef, orders: erased, complete: !remaining };
   }
 }

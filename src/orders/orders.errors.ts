@@ -10,8 +10,14 @@ import {
   textsMember,
   validationFailed,
 } from '../problems/index.js';
-import { CollisionError, postgresError, refusalDetail, violates } from '../database/index.js';
-import { alreadyInState, illegalTransition, ReasonRequired, TransitionRoleRequired } from '../workflow/index.js';
+import { CollisionError, type PostgresError, postgresError, refusalDetail, violates } from '../database/index.js';
+import {
+  alreadyInState,
+  type GuardRefusal,
+  illegalTransition,
+  ReasonRequired,
+  TransitionRoleRequired,
+} from '../workflow/index.js';
 
 export const notEditable = defineProblem({
   code: 'not-editable',
@@ -81,6 +87,12 @@ export const totalMismatch = defineProblem({
 export class OrderNotFound extends DomainError<typeof notFound> {
   constructor() {
     super(notFound, 'There is no such order.');
+  }
+}
+
+export class CustomerNotFound extends DomainError<typeof notFound> {
+  constructor() {
+    super(notFound, 'No order has this customer.');
   }
 }
 
@@ -168,7 +180,21 @@ export class InvalidOrder extends DomainError<typeof validationFailed> {
 /** The domain error that a refusal of the database stands for; anything else comes back as it is. */
 export function orderError(error: unknown): unknown {
   const refusal = postgresError(error);
-  switch (refusal?.code) {
+  if (!refusal) return error;
+  // Another transaction took the reference or number a moment ago: a new attempt sees it, or draws another number.
+  const isCollision = violates(refusal, 'orders_number_key') || violates(refusal, 'orders_external_ref_key');
+  if (isCollision) return new CollisionError(refusal.message, { cause: error });
+  return refusedOrder(refusal) ?? error;
+}
+
+/** What a refusal of a step says among what blocks the way: the code and the words of the problem that the step is answered with. */
+export function stepRefusal(refusal: PostgresError): GuardRefusal {
+  const { code, detail } = refusedOrder(refusal) ?? { code: refusal.code, detail: refusal.message };
+  return { code, detail };
+}
+
+function refusedOrder(refusal: PostgresError): DomainError | undefined {
+  switch (refusal.code) {
     case 'WB010':
       return new IllegalTransition(refusalDetail(refusal));
     case 'WB011':
@@ -183,12 +209,7 @@ export function orderError(error: unknown): unknown {
       return new ExternalRefTaken(refusalDetail<{ orderId: string }>(refusal).orderId);
     case 'WB030':
       return new OrderPaymentInProgress(refusalDetail(refusal));
-    case '23505': {
-      // Another transaction took the reference or number a moment ago: a new attempt sees it, or draws another number.
-      const isCollision = violates(refusal, 'orders_number_key') || violates(refusal, 'orders_external_ref_key');
-      return isCollision ? new CollisionError(refusal.message, { cause: error }) : error;
-    }
     default:
-      return error;
+      return undefined;
   }
 }

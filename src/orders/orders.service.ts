@@ -15,7 +15,7 @@ import {
   unknownRemovals,
 } from './order-edit.js';
 import { type Moment, OrderHistoryService } from './order-history.service.js';
-import { InvalidOrder, NotEditable, OrderNotFound, TotalMismatch } from './orders.errors.js';
+import { InvalidOrder, NotEditable, OrderNotFound, stepRefusal, TotalMismatch } from './orders.errors.js';
 import type { Contacts, NewLine } from './order-rows.js';
 import { type OrderChanges, OrdersRepository } from './orders.repository.js';
 
@@ -133,7 +133,8 @@ export class OrdersService {
 
   async possibleTransitions(tx: TenantTransaction, id: string): Promise<PossibleTransitions> {
     const { status: state } = found(await this.orders.find(tx, id));
-    const transitions = await this.workflow.possible(tx, ORDER_MACHINE, id, state);
+    const order = { machine: ORDER_MACHINE, entityId: id, from: state };
+    const transitions = await this.workflow.possible(tx, order, stepRefusal);
     const warning = this.workflow.knowsState(ORDER_MACHINE, state)
       ? undefined
       : `The workflow no longer has the state ${state}. Add transitions that lead out of it.`;

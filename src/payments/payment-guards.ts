@@ -13,9 +13,9 @@ export class PaymentAuthorizedGuard implements TransitionGuardProvider {
   constructor(private readonly payments: PaymentsRepository) {}
 
   async refuse(tx: TenantTransaction, { entityId }: TransitionChange): Promise<string | null> {
-    const { total, authorized } = await this.payments.coverage(tx, entityId);
-    if (authorized >= total) return null;
-    return `Of ${total} minor units ${authorized} are held. POST /v1/orders/${entityId}/payments has them held.`;
+    const { total, held } = await this.payments.coverage(tx, entityId);
+    if (held >= total) return null;
+    return `Of ${total} minor units ${held} are held. POST /v1/orders/${entityId}/payments has them held.`;
   }
 }
 
@@ -26,8 +26,8 @@ export class PaymentCapturedGuard implements TransitionGuardProvider {
   constructor(private readonly payments: PaymentsRepository) {}
 
   async refuse(tx: TenantTransaction, { entityId }: TransitionChange): Promise<string | null> {
-    const { total, captured } = await this.payments.coverage(tx, entityId);
-    if (captured >= total) return null;
-    return `Of ${total} minor units ${captured} are taken. POST /v1/payments/{id}/captures takes what is held.`;
+    const { total, taken } = await this.payments.coverage(tx, entityId);
+    if (taken >= total) return null;
+    return `Of ${total} minor units ${taken} are taken. POST /v1/payments/{id}/captures takes what is held.`;
   }
 }

@@ -119,10 +119,10 @@ export class PaymentsRepository {
     return attempt ?? null;
   }
 
-  /** Minor units that are held or taken for an order and not given back; 0 without a live payment. */
+  /** What an order asks for, and what its payments hold and have taken of it. */
   async coverage(tx: TenantTransaction, orderId: string): Promise<Coverage> {
-    const [coverage] = await tx.rows<Coverage>(COVERAGE, [tx.context.tenantId, orderId]);
-    return coverage ?? { total: 0, authorized: 0, captured: 0 };
+    const [coverage] = await call<Coverage, 'order'>(tx, ORDER_COVERAGE, { order: orderId });
+    return coverage ?? { total: 0, held: 0, taken: 0 };
   }
 
   /** Keeps an event and applies its fact, once. */
@@ -171,11 +171,13 @@ const EVENT = [
 
 const KEEP_EVENT = command('keep_webhook_event', 'keep_webhook_event AS outcome', EVENT);
 
-/** What an order asks for, and how much of it is held or taken by its live payment. */
+const ORDER_COVERAGE = command('order_coverage', 'total, held, taken', ['order']);
+
+/** Minor units of an order; `held` counts what is taken, too. */
 export interface Coverage {
   total: number;
-  authorized: number;
-  captured: number;
+  held: number;
+  taken: number;
 }
 
 const ATTEMPT = `SELECT a.id, a.payment_id AS "paymentId", a.refund_id AS "refundId", p.order_id AS "orderId", p.provider,
@@ -215,15 +217,6 @@ const STEPS_MADE: NamedStatement = {
            FROM waybill.refunds r JOIN waybill.refund_status_history h ON h.tenant_id = $1 AND h.refund_id = r.id
            WHERE r.tenant_id = $1 AND r.payment_id = $2 AND h.xmin = pg_current_xact_id_if_assigned()::xid
          ) made WHERE "from" IS NOT NULL ORDER BY changed_at, seq`,
-};
-
-const COVERAGE: NamedStatement = {
-  name: 'payment_coverage',
-  text: `SELECT o.total, coalesce(p.authorized - p.refunded - p.refunding, 0) AS authorized,
-                coalesce(p.captured - p.refunded - p.refunding, 0) AS captured
-         FROM waybill.orders o LEFT JOIN waybill.payments p ON p.tenant_id = $1 AND p.order_id = o.id
-           AND p.status NOT IN ('declined', 'voided', 'refunded')
-         WHERE o.tenant_id = $1 AND o.id = $2`,
 };
 
 function settlementOf(result: ProviderResult | null) {

@@ -26,6 +26,7 @@ import {
   IsCurrency,
   IsMetadata,
   IsMinorUnits,
+  IsReference,
   IsText,
   IsTimestamp,
   MAX_METADATA_BYTES,
@@ -54,6 +55,14 @@ interface Bounds {
 /** Text of `min` (1) to `max` code points, not blank and without control characters. */
 export function TextField({ min = 1, max, ...said }: FieldOptions & { min?: number; max: number }): PropertyDecorator {
   return field({ type: 'string', minLength: min, maxLength: max }, said, [IsText(min, max)]);
+}
+
+/** A name that another system gave, of at most `max` code points: no two that read the same are different. */
+export function ReferenceField({ max, description, ...said }: FieldOptions & { max: number }): PropertyDecorator {
+  const form =
+    'Neither `.` nor `..`; in Unicode normalization form C, without invisible characters and without white space but spaces inside.';
+  const document = { type: 'string' as const, minLength: 1, maxLength: max };
+  return field(document, { ...said, description: [description, form].filter(Boolean).join(' ') }, [IsReference(max)]);
 }
 
 /** Text of a form. `form` says it in words, to follow the field's name: `must be …`. */

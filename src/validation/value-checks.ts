@@ -1,11 +1,11 @@
 import { ValidateBy, buildMessage, type ValidationOptions } from 'class-validator';
 
-import { canonicalJson, isCurrency, MAX_AMOUNT, parseTimestamp } from '../common/index.js';
+import { canonicalJson, isBlank, isCurrency, isReference, MAX_AMOUNT, parseTimestamp } from '../common/index.js';
 
 // Cc control, Cs lone surrogates, and line and paragraph separators, which no single-line text needs.
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 
-/** Text of min to max code points, without control characters, and not just white space (unless min is 0 and it is ''). */
+/** Text of min to max code points, without control characters, and not blank (unless min is 0 and it is ''). */
 export function IsText(min: number, max: number, options?: ValidationOptions): PropertyDecorator {
   return validateBy(
     'isText',
@@ -20,7 +20,18 @@ export function isText(value: unknown, min: number, max: number): value is strin
   if (typeof value !== 'string' || value.length > 2 * max) return false;
   if (value === '') return min === 0;
   const length = Array.from(value).length;
-  return length >= min && length <= max && value.trim() !== '' && !UNPRINTABLE.test(value);
+  return length >= min && length <= max && !isBlank(value) && !UNPRINTABLE.test(value);
+}
+
+/** A name that another system gave, of at most max code points; see `isReference`. */
+export function IsReference(max: number, options?: ValidationOptions): PropertyDecorator {
+  return validateBy(
+    'isReference',
+    (value) => isText(value, 1, max) && isReference(value),
+    `$property must be a text of 1 to ${max} characters, neither '.' nor '..', in Unicode normalization form C, ` +
+      'without invisible characters and without white space but spaces inside',
+    options,
+  );
 }
 
 /** Whole minor units of a currency, from `min` (0) to `max` (9 × 10^12). */

@@ -12,6 +12,7 @@ export {
 } from './transition-extensions.js';
 export {
   alreadyInState,
+  type GuardRefusal,
   guardRefused,
   illegalTransition,
   reasonRequired,

@@ -1,8 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { call, command, type PostgresError, type TenantTransaction } from '../database/index.js';
 import type { MachineRow, TransitionRule } from './machine.js';
 
-/** Reads the reference tables; they belong to no tenant. */
+/** What a rule of the database has against a step now, as the step itself would be refused. */
+export interface StepRefusal {
+  to: string;
+  refusal: PostgresError;
+}
+
+/** Reads the reference tables; they belong to no tenant. And asks the rules of `waybill.step_rules`. */
 @Injectable()
 export class WorkflowRepository {
   constructor(private readonly dataSource: DataSource) {}
@@ -27,4 +34,19 @@ export class WorkflowRepository {
     ]);
     return row?.states ?? [];
   }
+
+  /** What the database has against steps of an entity, by the rules that the steps themselves are refused by. */
+  async stepRefusals(tx: TenantTransaction, machine: string, id: string): Promise<StepRefusal[]> {
+    const rows = await call<RefusalRow, 'machine' | 'id'>(tx, STEP_REFUSALS, { machine, id });
+    return rows.flatMap(({ states, refusal: { code, message, detail } }) =>
+      states.map((to) => ({ to, refusal: { code, message, detail: JSON.stringify(detail) } })),
+    );
+  }
+}
+
+const STEP_REFUSALS = command('step_refusals', 'to_states AS states, refusal', ['machine', 'id']);
+
+interface RefusalRow {
+  states: string[];
+  refusal: { code: string; message: string; detail?: unknown };
 }

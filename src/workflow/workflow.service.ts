@@ -1,5 +1,5 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import type { TenantTransaction } from '../database/index.js';
+import type { PostgresError, TenantTransaction } from '../database/index.js';
 import { DomainError } from '../problems/index.js';
 import { FoundExtensions } from './found-extensions.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
@@ -117,22 +117,29 @@ export class WorkflowService implements OnApplicationBootstrap {
     this.listeners.push(listener);
   }
 
-  /** Every way out of a state, and what blocks it for the caller of this transaction. */
+  /**
+   * Every way out of a state, and what blocks it for the caller of this transaction: the guards and the rules of the database that
+   * the step itself would be refused by.
+   *
+   * @param explain the problem that a refusal of the database stands for
+   */
   async possible(
     tx: TenantTransaction,
-    machineName: string,
-    entityId: string,
-    from: string,
+    { machine: name, entityId, from }: Pick<TransitionChange, 'machine' | 'entityId' | 'from'>,
+    explain: (refusal: PostgresError) => GuardRefusal,
   ): Promise<PossibleTransition[]> {
-    const machine = this.machine(machineName);
+    const machine = this.machine(name);
+    const ways = allowedFrom(machine, from);
+    const refused = ways.length === 0 ? [] : await this.repository.stepRefusals(tx, name, entityId);
     const possible: PossibleTransition[] = [];
-    for (const { to, roles, requiresReason, guards } of allowedFrom(machine, from)) {
-      const change = { machine: machineName, entityId, from, to, reason: null };
+    for (const { to, roles, requiresReason, guards } of ways) {
+      const change = { machine: name, entityId, from, to, reason: null };
       const decision = explainTransition(machine, from, to, { roles: tx.context.roles, hasReason: true });
-      const blockedBy = await this.extensions.refusals(tx, guards, change);
-      if (decision.kind === 'role-required') {
-        blockedBy.unshift({ code: 'role-required', detail: `It takes one of the roles ${roles.join(', ')}.` });
-      }
+      const blockedBy = [
+        ...(decision.kind === 'role-required' ? [roleMissing(roles)] : []),
+        ...(await this.extensions.refusals(tx, guards, change)),
+        ...refused.filter((step) => step.to === to).map(({ refusal }) => explain(refusal)),
+      ];
       possible.push({ to, allowed: blockedBy.length === 0, requiresReason, roles, blockedBy });
     }
     return possible;
@@ -183,4 +190,8 @@ export class WorkflowService implements OnApplicationBootstrap {
       for (const listener of this.listeners) listener({ machine, to });
     });
   }
+}
+
+function roleMissing(roles: readonly string[]): GuardRefusal {
+  return { code: 'role-required', detail: `It takes one of the roles ${roles.join(', ')}.` };
 }

@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 
 /** Tables that belong to no tenant. Every other table of the two schemas must keep the rules of tenant tables. */
-const REFERENCE_TABLES = ['waybill.tenants', 'waybill.machines', 'waybill.valid_transitions'];
+const REFERENCE_TABLES = ['waybill.tenants', 'waybill.machines', 'waybill.valid_transitions', 'waybill.step_rules'];
 
 const OURS = `n.nspname IN ('waybill', 'audit')`;
 const TENANT_TABLE = `${OURS} AND c.relkind IN ('r', 'p') AND format('%s.%s', n.nspname, c.relname) <> ALL ($1)`;

@@ -893,7 +893,7 @@ export interface components {
             /** @example +49 30 901820 */
             phone?: string | null;
             /**
-             * @description Your own reference for the customer. No place for personal data: it is kept for ever.
+             * @description Your own reference for the customer. No place for personal data: it is kept for ever. Neither `.` nor `..`; in Unicode normalization form C, without invisible characters and without white space but spaces inside.
              * @example c-42
              */
             ref: string;
@@ -952,7 +952,7 @@ export interface components {
              */
             channel: string;
             /**
-             * @description Your own reference, unique within the channel.
+             * @description Your own reference, unique within the channel. Neither `.` nor `..`; in Unicode normalization form C, without invisible characters and without white space but spaces inside.
              * @example web-10001
              */
             externalRef?: string | null;
@@ -997,7 +997,7 @@ export interface components {
             /** @example +49 30 901820 */
             phone?: string;
             /**
-             * @description Your own reference for the customer. No place for personal data: it is kept for ever.
+             * @description Your own reference for the customer. No place for personal data: it is kept for ever. Neither `.` nor `..`; in Unicode normalization form C, without invisible characters and without white space but spaces inside.
              * @example c-42
              */
             ref: string;
@@ -3591,15 +3591,15 @@ export interface operations {
                 status?: string;
                 /** @description Where the orders came from. */
                 channel?: string;
-                /** @description Your reference of the customer. */
+                /** @description Your reference of the customer. Neither `.` nor `..`; in Unicode normalization form C, without invisible characters and without white space but spaces inside. */
                 customerRef?: string;
-                /** @description Your reference of the order. */
+                /** @description Your reference of the order. Neither `.` nor `..`; in Unicode normalization form C, without invisible characters and without white space but spaces inside. */
                 externalRef?: string;
                 /** @description Placed at this time or later. */
                 "placedAt[gte]"?: string;
                 /** @description Placed before this time. */
                 "placedAt[lt]"?: string;
-                /** @description Changed at this time or later. */
+                /** @description Changed at this time or later. Not for polling: a change is seen once it is committed and bears the time at which it was made, so that one that commits late lies before a time that was asked for already. To miss none, follow `GET /v1/audit/events?after=…`. */
                 "updatedAt[gte]"?: string;
                 /** @description Beginning of a number or an external reference. */
                 q?: string;
@@ -4139,7 +4139,7 @@ export interface operations {
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description Ref of the customer. */
+                /** @description `customer.ref` of the orders, percent-encoded where it is no plain text: `a/b` is written `a%2Fb`. */
                 ref: string;
             };
             cookie?: never;

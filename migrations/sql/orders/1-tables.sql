@@ -5,9 +5,11 @@ CREATE DOMAIN waybill.channel AS text COLLATE "C"
   CONSTRAINT channel_format CHECK (length(VALUE) <= 32 AND VALUE ~ '^[a-z0-9][a-z0-9_.-]*$');
 
 CREATE DOMAIN waybill.reference AS text COLLATE "C"
-  CONSTRAINT reference_length CHECK (length(VALUE) BETWEEN 1 AND 100);
+  -- Most are plain ASCII, and need no call.
+  CONSTRAINT reference_form CHECK (length(VALUE) <= 100
+    AND (VALUE ~ '^[!-~]*[!-\-/-~][!-~]*$' OR waybill.is_reference(VALUE)));
 
-COMMENT ON DOMAIN waybill.reference IS 'What another system calls an order or a customer.';
+COMMENT ON DOMAIN waybill.reference IS 'What another system calls an order or a customer; see waybill.is_reference.';
 
 -- 16 KiB of JSON text, which the API takes, can be six times as much in jsonb, where a digit and its comma are 12 bytes.
 CREATE DOMAIN waybill.metadata AS jsonb
@@ -16,11 +18,11 @@ CREATE DOMAIN waybill.metadata AS jsonb
 CREATE DOMAIN waybill.line_no AS smallint
   CONSTRAINT line_no_range CHECK (VALUE BETWEEN 1 AND 250);
 
-CREATE DOMAIN waybill.sku AS text
-  CONSTRAINT sku_length CHECK (length(VALUE) BETWEEN 1 AND 100);
+CREATE DOMAIN waybill.sku AS waybill.visible_text
+  CONSTRAINT sku_length CHECK (length(VALUE) <= 100);
 
-CREATE DOMAIN waybill.item_name AS text
-  CONSTRAINT item_name_length CHECK (length(VALUE) BETWEEN 1 AND 300);
+CREATE DOMAIN waybill.item_name AS waybill.visible_text
+  CONSTRAINT item_name_length CHECK (length(VALUE) <= 300);
 
 CREATE DOMAIN waybill.unit_price AS bigint
   CONSTRAINT unit_price_range CHECK (VALUE BETWEEN 0 AND 9000000000000);

@@ -42,3 +42,23 @@ COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the A
 GRANT SELECT ON waybill.payment_details TO waybill_app;
 
 GRANT EXECUTE ON FUNCTION waybill.refund_snapshot TO waybill_app;
+
+CREATE FUNCTION waybill.order_coverage(p_tenant bigint, p_order uuid) RETURNS TABLE (total bigint, held bigint, taken bigint)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT o.total,
+         coalesce(sum(CASE p.status
+           WHEN 'authorized' THEN p.authorized
+           -- What isn't taken is let go, so while a part is being taken only that part is sure.
+           WHEN 'capturing' THEN (SELECT a.amount FROM waybill.payment_attempts a
+                                  WHERE a.tenant_id = p_tenant AND a.payment_id = p.id AND a.refund_id IS NULL AND a.status = 'processing')
+           ELSE p.captured - p.refunded - p.refunding END), 0)::bigint,
+         coalesce(sum(p.captured - p.refunded - p.refunding), 0)::bigint
+  FROM waybill.orders o LEFT JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.order_id = o.id
+  WHERE o.tenant_id = p_tenant AND o.id = p_order
+  GROUP BY o.total
+$$;
+
+COMMENT ON FUNCTION waybill.order_coverage IS
+  'What an order asks for, how much of it its payments hold or have taken, and how much they have taken: what was given back, is being given back or let go of, or nobody can tell of, is neither.';
+
+GRANT EXECUTE ON FUNCTION waybill.order_coverage TO waybill_app;

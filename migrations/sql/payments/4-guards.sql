@@ -1,27 +1,39 @@
-CREATE FUNCTION waybill.refuse_while_paying() RETURNS trigger
+CREATE FUNCTION waybill.payment_holding_order(p_tenant bigint, p_order uuid) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT jsonb_build_object('code', 'WB030', 'message', format('order %s has a live payment %s, which is %s', p_order, p.id, p.status),
+                            'detail', jsonb_build_object('paymentId', p.id, 'status', p.status), 'hint', 'Void it or refund it first.')
+  FROM waybill.payments p
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded')
+$$;
+
+COMMENT ON FUNCTION waybill.payment_holding_order IS
+  'What an order''s live payment has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
+
+GRANT EXECUTE ON FUNCTION waybill.payment_holding_order TO waybill_app;
+
+SELECT waybill.add_step_rule('order', 'waybill.payment_holding_order', '{canceled}');
+
+CREATE FUNCTION waybill.keep_total_while_paying() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_payment record;
+  v_refusal jsonb;
 BEGIN
-  IF NOT (NEW.status = 'canceled' AND OLD.status <> 'canceled') AND NEW.total = OLD.total THEN
-    RETURN NEW;
-  END IF;
-  SELECT p.id, p.status INTO v_payment FROM waybill.payments p
-  WHERE p.tenant_id = NEW.tenant_id AND p.order_id = NEW.id AND p.status NOT IN ('declined', 'voided', 'refunded');
-  IF FOUND THEN
-    RAISE EXCEPTION 'order % has a live payment %, which is %', NEW.id, v_payment.id, v_payment.status
-      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_payment.id, 'status', v_payment.status)::text,
-            HINT = 'Void it or refund it first.';
+  IF NEW.total <> OLD.total THEN
+    v_refusal := waybill.payment_holding_order(NEW.tenant_id, NEW.id);
+    IF v_refusal IS NOT NULL THEN
+      PERFORM waybill.raise_refusal(v_refusal);
+    END IF;
   END IF;
   RETURN NEW;
 END
 $$;
 
-COMMENT ON FUNCTION waybill.refuse_while_paying IS
-  'BEFORE UPDATE … FOR EACH ROW of orders: no cancelation and no other total while a payment is live. A new payment locks the order, so none slips in.';
+COMMENT ON FUNCTION waybill.keep_total_while_paying IS
+  'BEFORE UPDATE OF total … FOR EACH ROW of orders: no other total while a payment is live.';
 
-CREATE TRIGGER orders_25_paying BEFORE UPDATE ON waybill.orders FOR EACH ROW
-  EXECUTE FUNCTION waybill.refuse_while_paying();
+-- Only where a statement sets the total: steps and metadata don't, and pay for no further trigger.
+CREATE TRIGGER orders_25_total BEFORE UPDATE OF total ON waybill.orders FOR EACH ROW
+  EXECUTE FUNCTION waybill.keep_total_while_paying();
 
 CREATE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$

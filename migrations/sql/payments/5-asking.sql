@@ -6,7 +6,7 @@ DECLARE
   v_order waybill.orders := waybill.lock_order(p_tenant, p_order, NULL);
   v_amount bigint := coalesce(p_amount, v_order.total);
   v_tax bigint := waybill.share_of_tax(v_amount, nullif(v_order.total, 0), v_order.tax);
-  v_live record;
+  v_refusal jsonb;
   v_now timestamptz := clock_timestamp();
 BEGIN
   IF v_order.id IS NULL THEN
@@ -15,11 +15,9 @@ BEGIN
   IF v_order.status = 'canceled' THEN
     RAISE EXCEPTION 'order % is canceled: nothing is to be paid', p_order USING ERRCODE = 'WB031';
   END IF;
-  SELECT p.id, p.status INTO v_live FROM waybill.payments p
-  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded');
-  IF FOUND THEN
-    RAISE EXCEPTION 'order % has a live payment %, which is %', p_order, v_live.id, v_live.status
-      USING ERRCODE = 'WB030', DETAIL = jsonb_build_object('paymentId', v_live.id, 'status', v_live.status)::text;
+  v_refusal := waybill.payment_holding_order(p_tenant, p_order);
+  IF v_refusal IS NOT NULL THEN
+    PERFORM waybill.raise_refusal(v_refusal);
   END IF;
   IF v_amount NOT BETWEEN 1 AND v_order.total THEN
     PERFORM waybill.refuse_payment_amount(v_amount, v_order.total);

@@ -84,8 +84,13 @@ BEGIN
     RETURN NEW;
   END IF;
 
-  v_reason := nullif(btrim(NEW.transition_reason), '');
-  NEW.transition_reason := NULL;
+  v_reason := NEW.transition_reason;
+  IF v_reason IS NOT NULL THEN
+    NEW.transition_reason := NULL;
+    IF waybill.is_blank(v_reason) THEN
+      v_reason := NULL;
+    END IF;
+  END IF;
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
@@ -154,6 +159,7 @@ BEGIN
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('DROP TABLE waybill.%I', p_machine || '_status_history');
   DELETE FROM waybill.valid_transitions t WHERE t.machine = p_machine;
+  DELETE FROM waybill.step_rules r WHERE r.machine = p_machine;
   DELETE FROM waybill.machines m WHERE m.machine = p_machine;
 END
 $$;

@@ -5,7 +5,7 @@ import { keyOf, KINDS, type SchemaObject, unquoted } from './schema-object.js';
 import { TABLE_QUERIES } from './table-queries.js';
 
 /** Tables whose rows say what the schema does, and come with it. Parents first. */
-const RULE_TABLES = ['waybill.machines', 'waybill.valid_transitions'];
+const RULE_TABLES = ['waybill.machines', 'waybill.valid_transitions', 'waybill.step_rules'];
 const LAST = 1e12;
 
 /**

@@ -8,6 +8,7 @@ import {
   ObjectField,
   ObjectsField,
   PatternField,
+  ReferenceField,
   TextField,
 } from '../../validation/index.js';
 import { ReasonField, StateField } from '../../workflow/index.js';
@@ -29,7 +30,7 @@ export class CustomerContactBody {
 }
 
 export class CustomerBody extends CustomerContactBody {
-  @TextField({
+  @ReferenceField({
     max: MAX_REFERENCE,
     example: 'c-42',
     description: 'Your own reference for the customer. No place for personal data: it is kept for ever.',
@@ -123,7 +124,7 @@ export class PlaceOrderBody {
   )
   channel!: string;
 
-  @TextField({
+  @ReferenceField({
     optional: true,
     max: MAX_REFERENCE,
     example: 'web-10001',

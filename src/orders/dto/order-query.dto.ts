@@ -3,6 +3,7 @@ import {
   IntegerField,
   PageQuery,
   PatternField,
+  ReferenceField,
   TextField,
   TimestampField,
 } from '../../validation/index.js';
@@ -22,10 +23,20 @@ export class ListOrdersQuery extends PageQuery {
   @TextField({ optional: true, max: 32, example: 'web', description: 'Where the orders came from.' })
   channel?: string;
 
-  @TextField({ optional: true, max: MAX_REFERENCE, example: 'c-42', description: 'Your reference of the customer.' })
+  @ReferenceField({
+    optional: true,
+    max: MAX_REFERENCE,
+    example: 'c-42',
+    description: 'Your reference of the customer.',
+  })
   customerRef?: string;
 
-  @TextField({ optional: true, max: MAX_REFERENCE, example: 'web-10001', description: 'Your reference of the order.' })
+  @ReferenceField({
+    optional: true,
+    max: MAX_REFERENCE,
+    example: 'web-10001',
+    description: 'Your reference of the order.',
+  })
   externalRef?: string;
 
   @TimestampField({ optional: true, description: 'Placed at this time or later.' })
@@ -34,7 +45,12 @@ export class ListOrdersQuery extends PageQuery {
   @TimestampField({ optional: true, description: 'Placed before this time.' })
   'placedAt[lt]'?: string;
 
-  @TimestampField({ optional: true, description: 'Changed at this time or later.' })
+  @TimestampField({
+    optional: true,
+    description:
+      'Changed at this time or later. Not for polling: a change is seen once it is committed and bears the time at which it was made, so ' +
+      'that one that commits late lies before a time that was asked for already. To miss none, follow `GET /v1/audit/events?after=…`.',
+  })
   'updatedAt[gte]'?: string;
 
   @TextField({

@@ -84,6 +84,36 @@ describe('erasing a customer', () => {
     });
   });
 
+  it.each([
+    '...',
+    '.a',
+    '%2e',
+    '%',
+    'a/b',
+    'a//b',
+    'a\\b',
+    'a b',
+    '?a=b#c',
+    '+',
+    'Robert"); DROP TABLE x;--',
+    'Müller',
+    '😀',
+    '\u{10fffd}',
+    '🍵'.repeat(100),
+  ])('finds whoever can be placed, by the same address and by a search: %s', async (ref) => {
+    const { id } = await place(ref);
+    const found = await read(`/v1/orders?customerRef=${encodeURIComponent(ref)}`);
+    expect(found.data).toMatchObject([{ id }]);
+    expect(await erase(encodeURIComponent(ref))).toMatchObject({ status: 200, body: { customerRef: ref, orders: 1 } });
+  });
+
+  it.each(['%20', 'a%20', '%E2%80%8B', 'Mu%CC%88ller', '%0A'])(
+    'knows nobody whose reference no order can have: %s',
+    async (path) => {
+      expect((await erase(path)).status).toBe(404);
+    },
+  );
+
   it('can be retried like any other write', async () => {
     await place('c-twice');
     const headers = { 'idempotency-key': 'erase-twice' };

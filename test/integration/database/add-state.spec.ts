@@ -104,6 +104,12 @@ describe('a machine of an extension', () => {
           INSERT INTO waybill.valid_transitions VALUES ('ticket', 'open', 'closed', '{operator}');
           SELECT waybill.make_tenant_table('waybill.tickets', 'tickets are kept');
           SELECT waybill.attach_machine('ticket', '{tenant_id,id}');
+          CREATE FUNCTION waybill.ticket_still_needed(p_tenant bigint, p_id uuid) RETURNS jsonb LANGUAGE sql STABLE
+            SET search_path = pg_catalog, pg_temp AS $$
+              SELECT jsonb_build_object('code', 'WX001', 'message', 'it is needed', 'detail', jsonb_build_object('id', t.id), 'hint', 'Rename it.')
+              FROM waybill.tickets t WHERE t.tenant_id = p_tenant AND t.id = p_id AND t.title = 'x' $$;
+          GRANT EXECUTE ON FUNCTION waybill.ticket_still_needed TO waybill_app;
+          SELECT waybill.add_step_rule('ticket', 'waybill.ticket_still_needed', '{closed}');
           GRANT INSERT, UPDATE ON waybill.tickets TO waybill_app`);
       });
       const id = '01935c1e-7b3a-7c1d-9f00-000000000001';
@@ -113,11 +119,27 @@ describe('a machine of an extension', () => {
         await client.query(`INSERT INTO waybill.tickets (tenant_id, id, title, status) VALUES (1, $1, 'x', 'open')`, [
           id,
         ]);
+      });
+      const listed = async () =>
+        inTransaction(database.appUrl, context, async (client) => {
+          const { rows } = await client.query(`SELECT * FROM waybill.step_refusals(1, 'ticket', $1)`, [id]);
+          return rows as unknown;
+        });
+      const said = { code: 'WX001', message: 'it is needed', detail: { id }, hint: 'Rename it.' };
+      expect(await listed()).toEqual([{ to_states: ['closed'], refusal: said }]);
+      const needed = await refusalOf(
+        inTransaction(database.appUrl, context, (client) =>
+          client.query(`UPDATE waybill.tickets SET status = 'closed' WHERE tenant_id = 1`),
+        ),
+      );
+      expect({ ...needed, detail: JSON.parse(needed.detail ?? '') as unknown }).toEqual(said);
+      await inTransaction(database.appUrl, context, async (client) => {
         await client.query(`UPDATE waybill.tickets SET title = 'y' WHERE tenant_id = 1`);
         await client.query(
           `UPDATE waybill.tickets SET status = 'closed', transition_reason = 'done' WHERE tenant_id = 1`,
         );
       });
+      expect(await listed()).toEqual([]);
       const events = await rows(
         database.superuserUrl,
         'SELECT stream, type, version FROM audit.events ORDER BY version',
@@ -141,11 +163,14 @@ describe('a machine of an extension', () => {
         ),
       );
       expect([refusal.code, refusal.message]).toEqual(['WB010', `ticket ${id} cannot go from closed to open`]);
-      await inTransaction(database.ownerUrl, null, (client) => client.query(`SELECT waybill.detach_machine('ticket')`));
+      await inTransaction(database.ownerUrl, null, async (client) => {
+        await client.query(`SELECT waybill.drop_step_rule('ticket', 'waybill.ticket_still_needed')`);
+        await client.query(`SELECT waybill.detach_machine('ticket')`);
+      });
       const left = await rows(
         database.superuserUrl,
         `SELECT tgname FROM pg_trigger WHERE tgrelid = 'waybill.tickets'::regclass
-         UNION ALL SELECT proname FROM pg_proc WHERE proname IN ('guard_ticket', 'record_ticket')
+         UNION ALL SELECT proname FROM pg_proc WHERE proname IN ('guard_ticket', 'record_ticket', 'ask_ticket_still_needed')
          UNION ALL SELECT relname FROM pg_class WHERE relname = 'ticket_status_history' ORDER BY 1`,
       );
       expect(left).toEqual([{ tgname: 'tickets_00_context' }, { tgname: 'tickets_00_refused' }]);

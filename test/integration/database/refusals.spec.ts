@@ -182,7 +182,8 @@ describe('in SQL', () => {
       expect((await refused(role, cancel, { ...operator, roles: [] })).code).toBe('WB013');
       const without = await refused(role, cancel);
       expect([without.code, without.hint]).toEqual(['WB014', expect.stringContaining('transition_reason')]);
-      expect((await refused(role, cancel.replace('SET', `SET transition_reason = '  ',`))).code).toBe('WB014');
+      for (const blank of ['  ', '\t', '\n', '\u00a0', '\u200b'])
+        expect((await refused(role, cancel.replace('SET', `SET transition_reason = '${blank}',`))).code).toBe('WB014');
     });
 
     it('is refused a transition by a user that there is not', async () => {

@@ -144,6 +144,18 @@ describe('bad input', () => {
       ['an empty external reference', orderBody({ externalRef: '' }), ['/externalRef']],
       ['a blank external reference', orderBody({ externalRef: '\u3000' }), ['/externalRef']],
       ['a line feed in a reference', orderBody({ externalRef: 'a\nb' }), ['/externalRef']],
+      ...[
+        ['ends in a space', 'web-1 '],
+        ['begins with a space', ' web-1'],
+        ['has a no-break space', 'web\u00a01'],
+        ['has an invisible character', 'web-1\u200b'],
+        ['is not in normalization form C', 'Mu\u0308ller'],
+        ['is a dot', '.'],
+        ['is two dots', '..'],
+      ].flatMap(([form, ref]): [string, Record<string, unknown>, string[]][] => [
+        [`an external reference that ${form}`, orderBody({ externalRef: ref }), ['/externalRef']],
+        [`a customer's reference that ${form}`, orderBody({ customer: { ref } }), ['/customer/ref']],
+      ]),
       ['a reference as a number', orderBody({ externalRef: 5 }), ['/externalRef']],
       ['a currency that there is not', orderBody({ currency: 'EUX' }), ['/currency']],
       ['a currency in small letters', orderBody({ currency: 'eur' }), ['/currency']],
@@ -325,6 +337,11 @@ describe('bad input', () => {
     ['a state as a list', { to: ['confirmed'] }, ['/to']],
     ['a state with spaces', { to: 'confirmed ' }, ['/to']],
     ['metadata as text', { to: 'confirmed', metadata: 'x' }, ['/metadata']],
+    ...['', ' ', '\t', '\n', '\u00a0', '\u200b', '\ufeff'].map((reason): [string, object, string[]] => [
+      `a blank reason, ${JSON.stringify(reason)}`,
+      { to: 'canceled', reason },
+      ['/reason'],
+    ]),
   ])('of a transition fails validation: %s', async (_what, body, places) => {
     const order = await place(service.as('operator'));
     const answer = await service.as('operator').post<ProblemAnswer>(`/v1/orders/${order.id}/transitions`, body);
@@ -352,8 +369,7 @@ describe('input that is odd but right', () => {
   ])('is stored and returned exactly: %s', async (_what, name) => {
     const address = { name, line1: name, line2: name, city: name, region: name, country: 'IL' };
     const order = await place(service.as('operator'), {
-      externalRef: name,
-      customer: { ref: name, name },
+      customer: { ref: 'c', name },
       shippingAddress: address,
       lines: [{ sku: name, name, quantity: 2, unitPrice: 1299, taxRatePpm: 190_000 }],
       metadata: { [name]: { [name]: [name] } },
@@ -361,17 +377,12 @@ describe('input that is odd but right', () => {
     const stored = await read(service.as('viewer'), order.id);
     expect(stored).toEqual(order);
     expect(stored).toMatchObject({
-      externalRef: name,
-      customer: { ref: name, name },
+      customer: { ref: 'c', name },
       shippingAddress: address,
       lines: [{ sku: name, name }],
       metadata: { [name]: { [name]: [name] } },
     });
     expect(await read(service.as('viewer'), order.id, '?version=1')).toEqual(order);
-    const found = await service
-      .as('viewer')
-      .get<{ data: Order[] }>(`/v1/orders?externalRef=${encodeURIComponent(name)}`);
-    expect(found.body.data).toEqual([order]);
   });
 
   it('keeps __proto__, constructor and the like in metadata as ordinary members', async () => {
