@@ -173,6 +173,19 @@ GRANT SELECT ON audit.verifications TO waybill_owner;
 GRANT INSERT ON audit.verifications TO waybill_sealer;
 GRANT SELECT ON audit.verifications TO waybill_sealer;
 
+CREATE TABLE waybill.log_policies (
+  tenant_id bigint NOT NULL,
+  is_public boolean NOT NULL
+);
+ALTER TABLE waybill.log_policies ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.log_policies ADD CONSTRAINT log_policies_pkey PRIMARY KEY (tenant_id);
+ALTER TABLE waybill.log_policies ADD CONSTRAINT log_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants(id);
+CREATE POLICY log_policies_tenant ON waybill.log_policies FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER log_policies_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.log_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER log_policies_00_refused BEFORE DELETE OR TRUNCATE ON waybill.log_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('set is_public to false instead');
+GRANT SELECT ON waybill.log_policies TO waybill_app;
+COMMENT ON TABLE waybill.log_policies IS 'Whether anybody may read checkpoint and hashes of a tenant''s log, without credentials. A tenant without a row keeps them to itself.';
+
 CREATE VIEW audit.field_changes WITH (security_invoker=true) AS
  SELECT e.tenant_id,
     ((e.body)::jsonb ->> 'table'::text) AS table_name,

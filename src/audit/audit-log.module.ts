@@ -13,6 +13,8 @@ import { SealerMetrics } from './log/sealer-metrics.js';
 import { sealerPool } from './log/sealer-pool.js';
 import { type SigningKeySource, SigningKeys } from './log/signing-keys.js';
 import { LogReader } from './log-reader.js';
+import { PublicLogs } from './tiles/public-logs.js';
+import { TilesController } from './tiles/tiles.controller.js';
 import { ProofsService } from './proofs.service.js';
 import { VerificationController } from './verification.controller.js';
 import { VerificationService } from './verification.service.js';
@@ -36,8 +38,16 @@ export class AuditLogModule {
     return {
       module: AuditLogModule,
       imports: [AuditModule],
-      controllers: [AuditController, VerificationController],
-      providers: [LogGrowth, SealerMetrics, LogReader, ProofsService, FeedService, ...backgroundWork(settings)],
+      controllers: [AuditController, VerificationController, TilesController],
+      providers: [
+        LogGrowth,
+        SealerMetrics,
+        LogReader,
+        ProofsService,
+        FeedService,
+        PublicLogs,
+        ...backgroundWork(settings),
+      ],
       exports: [SealerMetrics],
     };
   }

@@ -5,10 +5,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiProblems, invalidParameter, notFound } from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
 import { type ContextualRequest, contextOf, TenantTransaction, TransactionRunner, Tx } from '../database/index.js';
-import { AUDITORS, Roles } from '../identity/index.js';
+import { AUDITORS, READERS, Roles } from '../identity/index.js';
 import { NothingSealed } from './audit.errors.js';
 import { EventDto } from './dto/event.dto.js';
 import {
+  CHECKPOINT_EXAMPLE,
   ConsistencyProofDto,
   ConsistencyQuery,
   DEFAULT_FEED_PAGE,
@@ -35,11 +36,12 @@ export class AuditController {
   ) {}
 
   @Get('events')
+  @Roles(...READERS)
   @ApiOperation({
     operationId: 'listAuditEvents',
     summary: 'The feed: every sealed event of the tenant in the order of the log',
     description:
-      'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time.',
+      'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size.',
   })
   @ApiOkResponse({ type: FeedDto })
   @ApiProblems(invalidParameter)
@@ -58,6 +60,7 @@ export class AuditController {
   }
 
   @Get('checkpoints/latest')
+  @Roles(...READERS)
   @Header('content-type', 'text/plain; charset=utf-8')
   @Header('cache-control', 'no-cache')
   @ApiOperation({
@@ -66,7 +69,7 @@ export class AuditController {
     description: 'Keep it: it proves later that nothing which it covers was cut off or rewritten.',
   })
   @ApiProduces('text/plain')
-  @ApiOkResponse({ schema: { type: 'string' } })
+  @ApiOkResponse({ schema: { type: 'string', example: CHECKPOINT_EXAMPLE } })
   @ApiProblems(notFound)
   async latestCheckpoint(@Tx() tx: TenantTransaction, @Query() _query: NoQuery): Promise<string> {
     const checkpoint = await this.log.latestCheckpoint(tx);
@@ -75,6 +78,7 @@ export class AuditController {
   }
 
   @Get('proofs/inclusion')
+  @Roles(...READERS)
   @ApiOperation({
     operationId: 'getInclusionProof',
     summary: 'Proof that an event is in the log',
@@ -87,6 +91,7 @@ export class AuditController {
   }
 
   @Get('proofs/consistency')
+  @Roles(...READERS)
   @ApiOperation({
     operationId: 'getConsistencyProof',
     summary: 'Proof that a later checkpoint contains all of an earlier one',

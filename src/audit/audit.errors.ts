@@ -12,6 +12,31 @@ export class NotSealed extends DomainError<typeof notFound> {
   }
 }
 
+/** The same for a tenant that there is not, a log that is not public, and what is not in it: none tells of the others. */
+export class LogNotPublic extends DomainError<typeof notFound> {
+  constructor() {
+    super(notFound, 'There is no public log with this at this address.');
+  }
+}
+
+/** The position is beyond the log: it was restored to an older state, or the position is of another log. */
+export class BeyondLog extends DomainError<typeof invalidParameter> {
+  /** @param size events in the log */
+  constructor(after: number, size: number) {
+    const detail =
+      size === 0
+        ? `The log has no events, and ${after} is beyond it.`
+        : `The log has ${size} events; ${after} is beyond its last one, ${size - 1}.`;
+    super(
+      invalidParameter,
+      `${detail} A log that was restored to an older state is shorter than before: see docs/audit.md, "Feeds".`,
+      {
+        errors: [{ parameter: 'after', detail }],
+      },
+    );
+  }
+}
+
 export class NeverVerified extends DomainError<typeof notFound> {
   constructor() {
     super(notFound, 'The history of this tenant was not verified yet. POST to this address starts a verification.');

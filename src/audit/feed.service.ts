@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { type TransactionContext, TransactionRunner } from '../database/index.js';
+import { type TenantTransaction, type TransactionContext, TransactionRunner } from '../database/index.js';
 import { LogGrowth } from './log/log-growth.js';
+import { BeyondLog } from './audit.errors.js';
 import { LogReader, type SealedEvent } from './log-reader.js';
 
 export interface FeedRequest {
@@ -28,6 +29,7 @@ export class FeedService {
    * Events after one, as soon as there are some. Between two looks neither a connection nor a transaction is held.
    *
    * @param signal ends the waiting when the client is gone
+   * @throws BeyondLog
    */
   async next(
     context: TransactionContext,
@@ -36,10 +38,19 @@ export class FeedService {
   ): Promise<SealedEvent[]> {
     const until = performance.now() + wait * 1000;
     for (;;) {
-      const events = await this.transactions.run(context, 'read', (tx) => this.log.page(tx, after, limit));
+      const events = await this.transactions.run(context, 'read', (tx) => this.page(tx, after, limit));
       const rest = until - performance.now();
       if (events.length > 0 || rest <= 0 || signal.aborted || this.growth.isStopping) return events;
       await this.growth.next(context.tenantId, rest, signal);
     }
+  }
+
+  /** Nothing after a position is no news, unless the log doesn't reach it. */
+  private async page(tx: TenantTransaction, after: number, limit: number): Promise<SealedEvent[]> {
+    const events = await this.log.page(tx, after, limit);
+    if (events.length > 0 || after < 0) return events;
+    const size = await this.log.size(tx);
+    if (after >= size) throw new BeyondLog(after, size);
+    return events;
   }
 }

@@ -37,6 +37,11 @@ const LEAF_OF: NamedStatement = {
   text: 'SELECT leaf_index AS index FROM audit.leaves WHERE tenant_id = $1 AND stream = $2 AND version = $3',
 };
 
+const SIZE: NamedStatement = {
+  name: 'audit_log_size',
+  text: 'SELECT coalesce(max(leaf_index) + 1, 0) AS size FROM audit.leaves WHERE tenant_id = $1',
+};
+
 const LOG: NamedStatement = {
   name: 'audit_log_and_first_key',
   text: `SELECT l.origin, k.public_key AS "firstKey" FROM audit.logs l
@@ -49,6 +54,12 @@ export class LogReader {
   /** Events after a leaf, in the log's order: the feed, which no later commit can disturb. */
   page(tx: TenantTransaction, afterIndex: number, limit: number): Promise<SealedEvent[]> {
     return tx.rows<SealedEvent>(PAGE, [tx.context.tenantId, afterIndex, limit]);
+  }
+
+  /** Number of leaves. */
+  async size(tx: TenantTransaction): Promise<number> {
+    const [log] = await tx.rows<{ size: number }>(SIZE, [tx.context.tenantId]);
+    return log?.size ?? 0;
   }
 
   async latestCheckpoint(tx: TenantTransaction): Promise<LatestCheckpoint | null> {

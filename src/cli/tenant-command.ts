@@ -17,4 +17,17 @@ export function addTenantCommand(program: Command): void {
         console.log(`  waybill key create --tenant ${slug} --user admin --name "first key"`);
       }),
     );
+  tenant
+    .command('log <tenant> <public|private>')
+    .description(
+      "Let anybody read checkpoint and hashes of a tenant's log at /logs/<id>/, or nobody but its own people",
+    )
+    .action((name: string, what: string) =>
+      withOwnerUrl(async (ownerUrl) => {
+        if (what !== 'public' && what !== 'private') throw new Error(`Say public or private, not "${what}".`);
+        const id = await new Administration(ownerUrl).setLogPublic(name, what === 'public');
+        const where = `/logs/${id}/checkpoint and /logs/${id}/tile/`;
+        console.log(what === 'public' ? `Anybody may read ${where} now.` : `${where} answer 404 now.`);
+      }),
+    );
 }

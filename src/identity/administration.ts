@@ -8,6 +8,12 @@ import { type IdentityTransaction, type NewUser, type User, UsersRepository } fr
 const users = new UsersRepository();
 const apiKeys = new ApiKeysRepository();
 
+const SET_LOG_PUBLIC = {
+  name: 'set_log_public',
+  text: `INSERT INTO waybill.log_policies (tenant_id, is_public) VALUES ($1, $2)
+         ON CONFLICT (tenant_id) DO UPDATE SET is_public = excluded.is_public`,
+};
+
 /**
  * What an operator does at the command line with tenants, users and keys, as `waybill_owner`. Tenants are named by id or
  * slug, users by subject.
@@ -20,6 +26,19 @@ export class Administration {
 
   createTenant(slug: string, name: string): Promise<number> {
     return createTenant(this.ownerUrl, slug, name, uuid());
+  }
+
+  /**
+   * Lets anybody read checkpoint and hashes of a tenant's log, or nobody but its own people.
+   *
+   * @returns the tenant's id
+   */
+  setLogPublic(tenant: string, isPublic: boolean): Promise<number> {
+    return administer(this.ownerUrl, tenant, async (tx) => {
+      const { tenantId } = tx.context;
+      await tx.rows(SET_LOG_PUBLIC, [tenantId, isPublic]);
+      return tenantId;
+    });
   }
 
   /** @returns the user, and those of its roles that neither Waybill nor a workflow knows */

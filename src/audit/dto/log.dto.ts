@@ -73,6 +73,13 @@ export class ConsistencyQuery {
   to?: number;
 }
 
+export const CHECKPOINT_EXAMPLE = `audit.example.com/waybill/1
+2
+W2WGUG2NhXMbo/IWK1LwtxHTUxMxg8V/g/FqR7sBoSE=
+
+— audit.example.com/waybill/1 gCPtMbu+cRDEuinvx16CEIIOhAXt+ZmCjM1TprIbbd+4Rj36aU4ZA1MhIrTaO8qqLhEUG8BDgcaa+B3nXPrEfpGLNg4=
+`;
+
 const HASHES: ApiPropertyOptions = {
   type: [String],
   example: ['e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],

@@ -1,3 +1,4 @@
+import { fetchLimited, Unreachable } from '../fetch-limited.js';
 import { NoteError } from '../format/signed-note.js';
 import { addCheckpointBody, parseSize } from './add-checkpoint.js';
 import { type Cosignature, cosignaturesOn, type WitnessKey } from './cosignature.js';
@@ -76,17 +77,13 @@ async function post(
   signal: AbortSignal,
 ): Promise<Answer> {
   const body = addCheckpointBody({ oldSize, proof: oldSize === 0 ? [] : await proofFrom(oldSize), note });
+  const init = { method: 'POST', headers: { 'content-type': 'text/plain; charset=utf-8' }, body, signal };
   try {
-    const response = await fetch(`${url}/add-checkpoint`, {
-      method: 'POST',
-      headers: { 'content-type': 'text/plain; charset=utf-8' },
-      body,
-      redirect: 'manual',
-      signal,
-    });
-    return { status: response.status, body: await readLimited(response) };
+    const answer = await fetchLimited(`${url}/add-checkpoint`, init, ANSWER_LIMIT);
+    return { status: answer.status, body: answer.body.toString('utf8') };
   } catch (error) {
-    throw new NotCosigned('away', `${key.name} does not answer: ${reasonOf(error)}`, { cause: error });
+    if (!(error instanceof Unreachable)) throw error;
+    throw new NotCosigned('away', `${key.name} does not answer: ${error.message}`, { cause: error });
   }
 }
 
@@ -115,26 +112,4 @@ function sizeIn({ body }: Answer, { size }: Submission): number {
     'ahead',
     `the witness has cosigned ${theirs} leaves of this log, which has ${size}: it was cut, or another log signs by its name`,
   );
-}
-
-async function readLimited(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    length += chunk.length;
-    if (length > ANSWER_LIMIT) throw new Error('the answer is too long');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
-/** `fetch` says "fetch failed"; what failed is its cause. Not by instanceof: Node may be another realm. */
-function reasonOf(error: unknown): string {
-  const { name, message, cause } = error as {
-    name?: string;
-    message?: string;
-    cause?: { message?: string; code?: string };
-  };
-  if (name === 'TimeoutError' || name === 'AbortError') return 'it took too long';
-  return cause?.message || cause?.code || message || String(error);
 }

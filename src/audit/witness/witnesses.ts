@@ -46,7 +46,8 @@ export class Witnesses {
 
   constructor(
     private readonly policy: WitnessPolicy,
-    private readonly now: () => number = Date.now,
+    /** Milliseconds of a clock that only goes on. */
+    private readonly now: () => number = () => performance.now(),
   ) {
     this.memories = new Map(
       policy.witnesses.map((witness) => [

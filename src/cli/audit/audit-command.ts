@@ -7,6 +7,7 @@ import { exportSource, LogStore, readUnverified, resumeLog, writeExport } from '
 import { inPoolTransaction } from '../../database/transaction.js';
 import { addKeyCommands } from './key-commands.js';
 import { addVerifyCommand } from './verify-command.js';
+import { addWatchCommand } from './watch-command.js';
 import { addWitnessCommand } from './witness-command.js';
 import { readTenant, sealingTools, tenantOf, withAuditTools } from './audit-tools.js';
 
@@ -31,6 +32,7 @@ export function addAuditCommand(program: Command): void {
     .requiredOption('--from-checkpoint <file>', 'the published checkpoint that the log no longer meets')
     .action(resume);
   addWitnessCommand(audit);
+  addWatchCommand(audit);
 }
 
 function writeLog({ tenant, output }: { tenant: number; output?: string }): Promise<void> {

@@ -37,29 +37,41 @@ describe('the routes of the audit log', () => {
   const feed = async (query = ''): Promise<Feed> =>
     (await service.as('auditor').get<Feed>(`/v1/audit/events${query}`)).body;
   /** Waits until the log holds so many events. */
-  const sealed = (count: number) =>
-    eventually(
-      async () =>
-        (await feed(`?after=${count - 1}`)).data.length === 0 && (await feed(`?limit=500`)).data.length >= count,
-    );
+  const sealed = (count: number) => eventually(async () => (await feed('?limit=500')).data.length >= count);
   const untilWaiting = (readers: number) => eventually(() => service.app.get(LogGrowth).waiters === readers);
   const hex = (text: string): Buffer => Buffer.from(text, 'hex');
 
-  it('are for auditors and administrators', async () => {
-    for (const path of [
-      'events',
-      'checkpoints/latest',
-      'proofs/inclusion',
-      'proofs/consistency',
-      'verification',
-      'export',
-    ]) {
-      for (const role of ['viewer', 'operator']) {
+  it('let whoever may read orders follow their events and check what they keep', async () => {
+    await place();
+    await sealed(1);
+    for (const role of ['viewer', 'operator', 'auditor', 'admin']) {
+      for (const path of ['events', 'checkpoints/latest', 'proofs/inclusion?index=0', 'proofs/consistency?from=1'])
+        expect([role, path, (await service.as(role).get(`/v1/audit/${path}`)).status]).toEqual([role, path, 200]);
+    }
+  });
+
+  it('keep the whole history and its verification for auditors and administrators', async () => {
+    for (const role of ['viewer', 'operator']) {
+      for (const path of ['verification', 'export']) {
         const answer = await service.as(role).get<ProblemAnswer>(`/v1/audit/${path}`);
         expect(answer.body).toMatchObject({ status: 403, code: 'role-required', roles: ['auditor', 'admin'] });
       }
     }
     expect((await service.as('viewer').post('/v1/audit/verification', undefined)).status).toBe(403);
+  });
+
+  it('name the size to a reader of the feed who is beyond it, and make nobody wait for what will not come', async () => {
+    const { next } = await feed('?limit=500');
+    const size = (next ?? 0) + 1;
+    const started = Date.now();
+    for (const after of [size, size + 1000]) {
+      const { body } = await service.as('viewer').get<ProblemAnswer>(`/v1/audit/events?after=${after}&wait=30`);
+      expect(body).toMatchObject({ status: 400, code: 'invalid-parameter', errors: [{ parameter: 'after' }] });
+      expect(body.detail).toContain(`The log has ${size} events; ${after} is beyond its last one, ${size - 1}.`);
+    }
+    expect(Date.now() - started).toBeLessThan(20_000);
+    const { body } = await service.asOther('viewer').get<ProblemAnswer>('/v1/audit/events?after=0');
+    expect(body.detail).toContain('The log has no events');
   });
 
   it('say so when nothing was sealed yet', async () => {

@@ -31,6 +31,10 @@ of each role and compares; after a change: \`UPDATE_DOCS=1 npm test -- access-ma
 several. A role that an extension brings is asked for by the steps of a workflow that name it, or by routes of the
 extension; its holder needs \`viewer\` beside it to read. Which steps of a workflow a caller may take is said step by step by
 \`GET /v1/orders/{id}/transitions\`; the line of \`transitionOrder\` shows the step from pending to confirmed.
+
+The feed and the proofs are for every reader: an event holds nothing of an order or payment that its own routes don't show. The
+whole log as one export, and its verification, which reads everything, are for auditors. The routes below \`/logs\` answer
+anybody, where the tenant has made its log public, and 404 elsewhere.
 `;
 
 describe('the matrix of roles and operations', () => {
@@ -79,8 +83,14 @@ describe('the matrix of roles and operations', () => {
       else expect(headers.get('www-authenticate')).toBe('Bearer');
     }
     expect(open).toEqual(operations.filter(({ isPublic }) => isPublic).map(({ operationId }) => operationId));
-    // Providers sign their events.
-    expect(open.toSorted()).toEqual(['getLiveness', 'getReadiness', 'receivePaymentEvent']);
+    // Providers sign their events; a log answers nobody unless its tenant has made it public.
+    expect(open.toSorted()).toEqual([
+      'getLiveness',
+      'getPublicCheckpoint',
+      'getReadiness',
+      'getTile',
+      'receivePaymentEvent',
+    ]);
   });
 
   it('says in every 403 which roles it takes', async () => {
