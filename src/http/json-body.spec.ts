@@ -160,12 +160,33 @@ describe('parseJsonBody', () => {
     expect(Math.abs(read(text) as number)).toBe(Number.MAX_SAFE_INTEGER);
   });
 
-  it.each(['1.0000000000000000001', '9007199254740990.9999', '1e-400', '-0.1e-400', '0.99999999999999999999'])(
-    'refuses the decimal %s, which would become an integer',
-    (text) => {
-      expect(faultOf(text).detail).toContain('more digits');
-    },
-  );
+  it.each([
+    ...['1.0000000000000000001', '9007199254740990.9999', '1e-400', '-0.1e-400', '0.99999999999999999999'],
+    ...['123456.789012345678901', '0.10000000000000000001', '-1.2345678901234567e-7', '1e-99999999999999999999'],
+  ])('refuses the decimal %s, which would become another', (text) => {
+    expect(faultOf(text).detail).toContain('more digits');
+  });
+
+  it('names the number that would be left', () => {
+    expect(faultOf('123456.789012345678901').detail).toContain('123456.78901234567 is what would be');
+  });
+
+  it('keeps every number of 15 digits, in every way to write it, and every double in its own form', () => {
+    const digits = fc.integer({ min: -999_999_999_999_999, max: 999_999_999_999_999 });
+    fc.assert(
+      fc.property(digits, fc.integer({ min: -280, max: 0 }), fc.nat(5), (mantissa, exponent, zeros) => {
+        for (const text of [`${mantissa}e${exponent}`, `${mantissa}.${'0'.repeat(zeros + 1)}E${exponent}`])
+          expect(read(text)).toBe(Number(text) === 0 ? 0 : Number(text));
+      }),
+    );
+    fc.assert(
+      fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
+        if (Number.isInteger(value)) return;
+        expect(read(String(value))).toBe(value);
+        expect(faultOf(`${value.toExponential(16).replace('e', '01e')}`).detail).toContain('more digits');
+      }),
+    );
+  });
 
   it('refuses numbers that overflow, and keeps decimals', () => {
     expect(faultOf('1e309').detail).toContain('too large');

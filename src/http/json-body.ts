@@ -1,6 +1,6 @@
 import { DomainError, malformedBody, type ProblemFault } from '../problems/index.js';
 import { toJsonPointer } from '../common/index.js';
-import { isIntegerLiteral } from './json-number.js';
+import { isKept } from './json-number.js';
 
 export const MAX_JSON_DEPTH = 32;
 
@@ -12,9 +12,9 @@ export const MAX_JSON_DEPTH = 32;
  * a second pass over text that it already read. This scanner does them in one pass, linear in time; the limit of depth
  * is what makes its recursion safe.
  *
- * @returns plain objects, arrays, strings, finite numbers, booleans, null. Every integer is exact.
+ * @returns plain objects, arrays, strings, finite numbers, booleans, null. Every number says what its text said.
  * @throws DomainError `malformed-body`: not UTF-8, a byte order mark, empty, not JSON, a duplicate member, deeper than
- *   32, a NUL or a lone surrogate in a string or name, an integer beyond 2^53 or one that would be rounded
+ *   32, a NUL or a lone surrogate in a string or name, an integer beyond 2^53 or a number that would be rounded
  */
 export function parseJsonBody(bytes: Uint8Array): { value: unknown } {
   return { value: new JsonScanner(decodeUtf8(bytes)).scan() };
@@ -181,10 +181,10 @@ class JsonScanner {
     }
     const value = Number(literal);
     if (!Number.isFinite(value)) this.fail('The number is too large.');
-    if (Number.isInteger(value)) {
-      if (!Number.isSafeInteger(value)) this.fail('The integer is beyond 2^53 and would be rounded.');
-      if (!isIntegerLiteral(literal)) this.fail('The number has more digits than can be kept.');
+    if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+      this.fail('The integer is beyond 2^53 and would be rounded.');
     }
+    if (!isKept(literal, value)) this.fail(`The number has more digits than can be kept; ${value} is what would be.`);
     this.at += literal.length;
     // -0 is 0 everywhere else: in its canonical form, in PostgreSQL, and to the caller.
     return value === 0 ? 0 : value;

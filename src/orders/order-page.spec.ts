@@ -4,6 +4,7 @@ import { DEFAULT_PAGE } from '../validation/index.js';
 import {
   countStatement,
   detailsStatement,
+  firstBeyond,
   ORDER_SORTS,
   type OrderPage,
   pageStatement,
@@ -89,5 +90,35 @@ describe('the statement of a page', () => {
         }
       }),
     );
+  });
+});
+
+describe('the end of a prefix', () => {
+  const byCodePoints = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+  const text = fc.string({
+    unit: fc.oneof(
+      fc.constantFrom('\ud7ff', '\ue000', '\u{10ffff}', '\u{10fffe}', 'a'),
+      fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+    ),
+    maxLength: 6,
+  });
+
+  it('parts what begins with it from what comes behind, whatever follows', () => {
+    fc.assert(
+      fc.property(text, text, (prefix, other) => {
+        const end = firstBeyond(prefix);
+        const isWithin = (found: string) =>
+          byCodePoints(found, prefix) >= 0 && (end === null || byCodePoints(found, end) < 0);
+        expect(isWithin(prefix + other)).toBe(true);
+        expect(isWithin(other)).toBe(other.startsWith(prefix));
+      }),
+    );
+  });
+
+  it('is the next character, beyond surrogates, and a shorter text behind the last one', () => {
+    expect(firstBeyond('web-')).toBe('web.');
+    expect(firstBeyond('a\ud7ff')).toBe('a\ue000');
+    expect(firstBeyond('a\u{10ffff}\u{10ffff}')).toBe('b');
+    expect(firstBeyond('\u{10ffff}')).toBeNull();
   });
 });

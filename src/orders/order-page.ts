@@ -40,9 +40,6 @@ export interface Statement {
 /** What a page that names no limit fetches: one row more than it shows. */
 export const USUAL_LIMIT = 51;
 
-/** Greatest code point; in the C collation every text that begins with a prefix is at most the prefix followed by it. */
-const LAST_CHARACTER = '\u{10FFFF}';
-
 /**
  * The list as it is without filters, prepared and with the orders' details, its limit in the text: it has one plan whatever the
  * values, and planning it takes as long as running it.
@@ -132,7 +129,25 @@ function conditions(filter: OrderFilter, values: Values): string[] {
 
 /** As a range, since LIKE isn't leakproof: under row level security it could not use the index. */
 function begins(column: string, prefix: string, values: Values): string {
-  return `(${column} >= ${values.add(prefix)} AND ${column} < ${values.add(prefix + LAST_CHARACTER)})`;
+  const from = `${column} >= ${values.add(prefix)}`;
+  const end = firstBeyond(prefix);
+  return end === null ? `(${from})` : `(${from} AND ${column} < ${values.add(end)})`;
+}
+
+const LAST_CODE_POINT = 0x10ffff;
+const [LAST_BEFORE_SURROGATES, FIRST_BEHIND_SURROGATES] = [0xd7ff, 0xe000];
+
+/**
+ * The first text in the C collation, which is the order of code points, that comes after all texts with a prefix: the prefix with its
+ * last character replaced by the next one. Null when there is none.
+ */
+export function firstBeyond(prefix: string): string | null {
+  const points = Array.from(prefix, (character) => character.codePointAt(0) ?? 0);
+  while (points.at(-1) === LAST_CODE_POINT) points.pop();
+  const last = points.pop();
+  if (last === undefined) return null;
+  points.push(last === LAST_BEFORE_SURROGATES ? FIRST_BEHIND_SURROGATES : last + 1);
+  return String.fromCodePoint(...points);
 }
 
 class Values {

@@ -30,6 +30,8 @@ import {
   IsText,
   IsTimestamp,
   MAX_METADATA_BYTES,
+  MAX_METADATA_DEPTH,
+  MAX_METADATA_KEY_LENGTH,
   MAX_METADATA_KEYS,
 } from './value-checks.js';
 
@@ -128,11 +130,15 @@ export function CountryField(said: FieldOptions = {}): PropertyDecorator {
 
 /** A JSON object of the caller's own: any values, within bounds. */
 export function MetadataField(said: FieldOptions = {}): PropertyDecorator {
-  const bounds = `at most ${MAX_METADATA_KEYS} members and ${MAX_METADATA_BYTES / 1024} KiB`;
+  const bounds =
+    `at most ${MAX_METADATA_KEYS} members, ${MAX_METADATA_DEPTH} levels deep, ${MAX_METADATA_BYTES / 1024} KiB as JSON, ` +
+    `with member names of 1 to ${MAX_METADATA_KEY_LENGTH} characters on its first level`;
   const document = {
     type: 'object' as const,
     additionalProperties: true,
-    description: `Your own JSON object, ${bounds}. No place for personal data: it is kept for ever.`,
+    description:
+      `Your own JSON object, ${bounds}. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells ` +
+      'apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.',
   };
   return field(document, { example: { campaign: 'spring' }, ...said }, [IsMetadata()]);
 }

@@ -968,7 +968,7 @@ export interface components {
             /** @example 2 */
             quantity: number;
             /**
-             * @description Price of one, in minor units of the currency.
+             * @description Price of one, in minor units of the currency; quantity × unitPrice is at most 9000000000000.
              * @example 1299
              */
             unitPrice: number;
@@ -1017,7 +1017,7 @@ export interface components {
              */
             expectedTotal?: number | null;
             /**
-             * @description Your own JSON object, at most 50 members and 16 KiB. No place for personal data: it is kept for ever.
+             * @description Your own JSON object, at most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
              * @example {
              *       "campaign": "spring"
              *     }
@@ -1146,7 +1146,7 @@ export interface components {
         };
         OrderPatchBody: {
             /**
-             * @description Your own JSON object, at most 50 members and 16 KiB. No place for personal data: it is kept for ever.
+             * @description Your own JSON object, at most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
              * @example {
              *       "campaign": "spring"
              *     }

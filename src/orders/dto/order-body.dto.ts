@@ -12,7 +12,7 @@ import {
   TextField,
 } from '../../validation/index.js';
 import { ReasonField, StateField } from '../../workflow/index.js';
-import { MAX_LINES, MAX_QUANTITY, MAX_TAX_RATE_PPM } from '../order-totals.js';
+import { MAX_LINE_AMOUNT, MAX_LINES, MAX_QUANTITY, MAX_TAX_RATE_PPM } from '../order-totals.js';
 
 /** Code points of a reference that the caller makes: of an order or of a customer. */
 export const MAX_REFERENCE = 100;
@@ -71,7 +71,10 @@ export class LineBody {
   @IntegerField({ min: 1, max: MAX_QUANTITY, example: 2 })
   quantity!: number;
 
-  @AmountField({ example: 1299, description: 'Price of one, in minor units of the currency.' })
+  @AmountField({
+    example: 1299,
+    description: `Price of one, in minor units of the currency; quantity × unitPrice is at most ${MAX_LINE_AMOUNT}.`,
+  })
   unitPrice!: number;
 
   @AmountField({

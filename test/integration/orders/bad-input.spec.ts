@@ -72,6 +72,8 @@ describe('bad input', () => {
       ['an integer beyond 2^53', raw('shipping', '9007199254740993'), '/shipping'],
       ['2^53 itself', raw('metadata', '{"n":9007199254740992}'), '/metadata/n'],
       ['an integer beyond 2^53 below zero', raw('metadata', '{"n":-9007199254740993}'), '/metadata/n'],
+      ['a decimal of more digits than a double has', raw('metadata', '{"n":123456.789012345678901}'), '/metadata/n'],
+      ['a decimal that would be nothing', raw('metadata', '{"n":[1e-400]}'), '/metadata/n/0'],
       ['an integer beyond 2^53 with an exponent', raw('metadata', '{"n":1e30}'), '/metadata/n'],
       ['a number beyond every float', raw('metadata', '{"n":1e400}'), '/metadata/n'],
       ['an integer that would be rounded', raw('metadata', '{"n":1.00000000000000000001}'), '/metadata/n'],

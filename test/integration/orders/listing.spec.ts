@@ -205,6 +205,18 @@ describe('listing orders', () => {
     expect(mine.data.map(({ id }) => id)).not.toContain(others.body.data[0]?.id);
   });
 
+  it('finds by a beginning after which the last character of Unicode comes, once or twice', async () => {
+    const client = service.asOther('operator');
+    for (const end of ['', 'x', '\u{10ffff}', '\u{10ffff}\u{10ffff}z'])
+      await place(client, { externalRef: `end-${end}` });
+    await place(client, { externalRef: 'end.' });
+    const found = async (q: string) =>
+      (await client.get<{ data: Order[] }>(`/v1/orders?q=${encodeURIComponent(q)}`)).body.data.length;
+    expect(await found('end-')).toBe(4);
+    expect(await found('end-\u{10ffff}')).toBe(2);
+    expect(await found('end-\u{10ffff}\u{10ffff}')).toBe(1);
+  });
+
   it('counts only when asked, and then all pages of the filter', async () => {
     expect(Object.keys((await get('?limit=2')).body)).toEqual(['data', 'next']);
     expect((await get('?limit=2&count=exact&status=shipped')).body).toMatchObject({ count: 4 });
