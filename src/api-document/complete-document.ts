@@ -1,7 +1,9 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 import { problemDefinitions, problemSchema, problemSchemaName, problemsOf } from '../problems/index.js';
 import { isReference, type MediaTypes, type Operation, operationsOf, type Response } from './document-types.js';
+import { addGeneralAnswers } from './general-answers.js';
 import { shareHeaders } from './headers.js';
+import { sayLargeIntegers } from './number-formats.js';
 import type { OperationExamples, RecordedExamples } from './recorded-examples.js';
 import { separateRequestSchemas } from './request-schemas.js';
 
@@ -14,14 +16,15 @@ export function completeDocument(source: OpenAPIObject, recorded: RecordedExampl
   const document = JSON.parse(withoutDtoSuffix(JSON.stringify(source))) as OpenAPIObject;
   addProblemSchemas(document);
   separateRequestSchemas(document);
+  addGeneralAnswers(document);
   for (const { path, operation } of operationsOf(document)) {
     addDescriptions(path, operation);
-    if (!operation.security) dropRefusalsOfCallers(operation);
     addExamples(operation, recorded[operation.operationId ?? ''] ?? {});
   }
   shareHeaders(document);
   shareResponses(document);
   dropUnusedSchemas(document);
+  sayLargeIntegers(document);
   return document;
 }
 
@@ -50,12 +53,6 @@ function addDescriptions(path: string, { parameters = [], responses, summary }: 
   for (const response of Object.values(responses)) {
     if (response && !isReference(response)) response.description ||= summary ?? '';
   }
-}
-
-/** A public route knows nobody, so it turns nobody away. */
-function dropRefusalsOfCallers(operation: Operation): void {
-  delete operation.responses['401'];
-  delete operation.responses['403'];
 }
 
 function addExamples(operation: Operation, { request, responses = {} }: OperationExamples): void {

@@ -25,6 +25,11 @@ const SHARED: Record<string, Header> = {
     required: true,
     schema: { type: 'string', format: 'uri-reference', example: '/v1/orders/01935c1e-7b3a-7c1d-9f00-000000000001' },
   },
+  'Cache-Control': {
+    description: '`no-store`, mostly: what somebody may see is for no cache.',
+    required: true,
+    schema: { type: 'string', example: 'no-store' },
+  },
   Link: {
     description: 'RFC 8288: addresses of the next and the previous page, as far as there are any.',
     schema: { type: 'string', example: '</v1/orders?limit=50&cursor=eyJ2IjoxfQ>; rel="next"' },
@@ -37,16 +42,22 @@ const SHARED: Record<string, Header> = {
  */
 export function shareHeaders(document: OpenAPIObject): void {
   for (const { operation } of operationsOf(document)) {
-    for (const response of Object.values(operation.responses)) {
-      if (response && !isReference(response)) addHeaders(response);
+    for (const [status, response] of Object.entries(operation.responses)) {
+      const isForCaller = operation.security !== undefined && Number(status) < 300;
+      if (response && !isReference(response)) addHeaders(response, isForCaller);
     }
   }
   document.components = { ...document.components, headers: { ...document.components?.headers, ...SHARED } };
 }
 
-function addHeaders(response: Response): void {
+function addHeaders(response: Response, isForCaller: boolean): void {
   const named = Object.keys(response.headers ?? {});
-  const names = [...named, 'X-Request-Id', ...(saysWhenToRetry(response) ? ['Retry-After'] : [])];
+  const names = [
+    ...named,
+    'X-Request-Id',
+    ...(isForCaller ? ['Cache-Control'] : []),
+    ...(saysWhenToRetry(response) ? ['Retry-After'] : []),
+  ];
   const own = response.headers ?? {};
   response.headers = Object.fromEntries(
     names.map((name) => [name, name in SHARED ? { $ref: `#/components/headers/${name}` } : own[name]]),

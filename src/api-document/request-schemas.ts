@@ -68,12 +68,18 @@ function derivePatch(schemas: Record<string, Schema>, { requestBody }: Operation
   }
 }
 
+/** The bounds of a free object are those of what comes out: a patch may also name members that it takes away. */
+function withoutOwnBounds(member: Schema): Schema {
+  if (isReference(member) || member.type !== 'object') return member;
+  return { ...member, maxProperties: undefined, propertyNames: undefined } as JsonSchema;
+}
+
 /** RFC 7396: objects are patched member by member, everything else is replaced as a whole. */
 function partial(schemas: Record<string, Schema>, schema: JsonSchema): JsonSchema {
   const entries = Object.entries(schema.properties ?? {}).map(([name, member]): [string, Schema] => {
     const target = isReference(member) ? schemas[member.$ref.split('/').at(-1) ?? ''] : member;
     const isPatched = target && !isReference(target) && target.type === 'object' && target.properties;
-    return [name, isPatched ? orNull(taking(partial(schemas, target))) : member];
+    return [name, isPatched ? orNull(taking(partial(schemas, target))) : withoutOwnBounds(member)];
   });
   return { ...schema, properties: Object.fromEntries(entries), required: undefined };
 }

@@ -10,17 +10,7 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { wouldLockOut } from './identity.errors.js';
-import {
-  ApiProblems,
-  forbidden,
-  invalidCursor,
-  invalidParameter,
-  malformedBody,
-  notFound,
-  payloadTooLarge,
-  unsupportedMediaType,
-  validationFailed,
-} from '../problems/index.js';
+import { ApiProblems, forbidden } from '../problems/index.js';
 import { NoQuery, UuidParamPipe } from '../validation/index.js';
 import { setLinks } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
@@ -43,7 +33,6 @@ export class ApiKeysController {
   @Get()
   @ApiOperation({ operationId: 'listApiKeys', summary: 'The API keys of the tenant, newest first' })
   @ApiOkResponse({ type: ApiKeyListDto, headers: { Link: { schema: { type: 'string' } } } })
-  @ApiProblems(invalidParameter, invalidCursor)
   async page(
     @Tx() tx: TenantTransaction,
     @Query() query: ListApiKeysQuery,
@@ -66,7 +55,7 @@ export class ApiKeysController {
       'Where the first answer was lost, revoke that key and make another with a new Idempotency-Key.',
   })
   @ApiCreatedResponse({ type: NewApiKeyDto, headers: { Location: { schema: { type: 'string' } } } })
-  @ApiProblems(malformedBody, validationFailed, payloadTooLarge, unsupportedMediaType, forbidden)
+  @ApiProblems(forbidden)
   async create(
     @Tx() tx: TenantTransaction,
     @Query() _query: NoQuery,
@@ -74,7 +63,7 @@ export class ApiKeysController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<NewApiKeyDto> {
     const made = await this.apiKeys.create(tx, body);
-    reply.header('location', `/v1/api-keys/${made.id}`).header('cache-control', 'no-store');
+    reply.header('location', `/v1/api-keys/${made.id}`);
     return NewApiKeyDto.shownOnce(made);
   }
 
@@ -82,7 +71,6 @@ export class ApiKeysController {
   @ApiOperation({ operationId: 'getApiKey', summary: 'One API key' })
   @ApiParam(KEY_ID)
   @ApiOkResponse({ type: ApiKeyDto })
-  @ApiProblems(notFound)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -101,7 +89,7 @@ export class ApiKeysController {
   })
   @ApiParam(KEY_ID)
   @ApiNoContentResponse({ description: 'It is revoked, now or before.' })
-  @ApiProblems(notFound, wouldLockOut)
+  @ApiProblems(wouldLockOut)
   async revoke(
     @Tx() tx: TenantTransaction,
     @Caller() caller: Credential,

@@ -10,17 +10,7 @@ import {
 } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { subjectTaken, wouldLockOut } from './identity.errors.js';
-import {
-  ApiProblems,
-  forbidden,
-  invalidCursor,
-  invalidParameter,
-  malformedBody,
-  notFound,
-  payloadTooLarge,
-  unsupportedMediaType,
-  validationFailed,
-} from '../problems/index.js';
+import { ApiProblems, forbidden } from '../problems/index.js';
 import { NoQuery, PageQuery, UuidParamPipe } from '../validation/index.js';
 import { setLinks } from '../http/index.js';
 import { TenantTransaction, Tx } from '../database/index.js';
@@ -32,7 +22,6 @@ import { Roles } from './roles.decorator.js';
 import { UsersService } from './users.service.js';
 
 const USER_ID = { name: 'id', format: 'uuid' };
-const BODY_PROBLEMS = [malformedBody, validationFailed, payloadTooLarge, unsupportedMediaType, forbidden];
 
 @ApiTags('users')
 @ApiBearerAuth()
@@ -44,7 +33,6 @@ export class UsersController {
   @Get()
   @ApiOperation({ operationId: 'listUsers', summary: 'The users of the tenant, newest first' })
   @ApiOkResponse({ type: UserListDto, headers: { Link: { schema: { type: 'string' } } } })
-  @ApiProblems(invalidParameter, invalidCursor)
   async page(
     @Tx() tx: TenantTransaction,
     @Query() query: PageQuery,
@@ -60,7 +48,7 @@ export class UsersController {
   @Idempotent({ resource: 'user' })
   @ApiOperation({ operationId: 'createUser', summary: 'Make a user' })
   @ApiCreatedResponse({ type: UserDto, headers: { Location: { schema: { type: 'string' } } } })
-  @ApiProblems(...BODY_PROBLEMS, subjectTaken)
+  @ApiProblems(forbidden, subjectTaken)
   async create(
     @Tx() tx: TenantTransaction,
     @Query() _query: NoQuery,
@@ -76,7 +64,6 @@ export class UsersController {
   @ApiOperation({ operationId: 'getUser', summary: 'One user' })
   @ApiParam(USER_ID)
   @ApiOkResponse({ type: UserDto })
-  @ApiProblems(notFound)
   async get(
     @Tx() tx: TenantTransaction,
     @Param('id', UuidParamPipe) id: string,
@@ -95,7 +82,7 @@ export class UsersController {
   @ApiParam(USER_ID)
   @ApiConsumes('application/merge-patch+json', 'application/json')
   @ApiOkResponse({ type: UserDto })
-  @ApiProblems(...BODY_PROBLEMS, notFound, wouldLockOut)
+  @ApiProblems(forbidden, wouldLockOut)
   async patch(
     @Tx() tx: TenantTransaction,
     @Caller() caller: Credential,

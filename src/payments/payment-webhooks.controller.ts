@@ -1,14 +1,6 @@
 import { Controller, HttpCode, Param, Post, Query, Req } from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiProperty, ApiTags } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import {
-  ApiProblems,
-  invalidParameter,
-  malformedBody,
-  notFound,
-  payloadTooLarge,
-  unsupportedMediaType,
-} from '../problems/index.js';
 import { NoQuery } from '../validation/index.js';
 import { Public, SignedBody } from '../http/index.js';
 import { PaymentWebhooksService } from './payment-webhooks.service.js';
@@ -37,7 +29,6 @@ export class PaymentWebhooksController {
   @ApiParam({ name: 'provider', example: 'stripe' })
   @ApiBody({ schema: { type: 'object', additionalProperties: true, description: 'In the words of the provider.' } })
   @ApiOkResponse({ type: WebhookReceiptDto })
-  @ApiProblems(malformedBody, invalidParameter, notFound, payloadTooLarge, unsupportedMediaType)
   async receive(
     @Param('provider') provider: string,
     @Query() _query: NoQuery,

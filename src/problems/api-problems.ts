@@ -1,33 +1,16 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseOptions, type OpenAPIObject } from '@nestjs/swagger';
 import { type ProblemDefinition, problemOfCode } from './define-problem.js';
-import {
-  internalError,
-  notAcceptable,
-  rateLimited,
-  roleRequired,
-  unauthenticated,
-  unavailable,
-  unknownParameter,
-} from './general-problems.js';
 import { problemExample } from './problem-page.js';
 import { problemSchemaName } from './problem-schemas.js';
 import { PROBLEM_MEDIA_TYPE } from './problem.js';
 
-/** What any route can answer. */
-const EVERYWHERE: readonly ProblemDefinition[] = [
-  unknownParameter,
-  unauthenticated,
-  roleRequired,
-  notAcceptable,
-  rateLimited,
-  internalError,
-  unavailable,
-];
-
-/** Documents the problems that a route can answer, besides those that every route can. */
+/**
+ * Documents the problems that a route can answer because of what it does. What follows from its method, its parameters, its
+ * body and its need of credentials stands in the document already (`src/api-document/general-answers.ts`).
+ */
 export function ApiProblems(...problems: readonly ProblemDefinition[]): MethodDecorator & ClassDecorator {
-  const byStatus = groupByStatus([...problems, ...EVERYWHERE]);
+  const byStatus = groupByStatus(problems);
   return applyDecorators(
     ...[...byStatus].map(([status, possible]) => ApiResponse({ status, ...problemResponse(possible) })),
   );

@@ -128,18 +128,24 @@ export function CountryField(said: FieldOptions = {}): PropertyDecorator {
   return field(document, said, [inCapitals, IsISO31661Alpha2()]);
 }
 
+const METADATA_BOUNDS =
+  `At most ${MAX_METADATA_KEYS} members, ${MAX_METADATA_DEPTH} levels deep, ${MAX_METADATA_BYTES / 1024} KiB as JSON, with member ` +
+  `names of 1 to ${MAX_METADATA_KEY_LENGTH} characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, ` +
+  'and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal ' +
+  'data: it is kept for ever.';
+
 /** A JSON object of the caller's own: any values, within bounds. */
-export function MetadataField(said: FieldOptions = {}): PropertyDecorator {
-  const bounds =
-    `at most ${MAX_METADATA_KEYS} members, ${MAX_METADATA_DEPTH} levels deep, ${MAX_METADATA_BYTES / 1024} KiB as JSON, ` +
-    `with member names of 1 to ${MAX_METADATA_KEY_LENGTH} characters on its first level`;
+export function MetadataField({
+  description = 'Your own JSON object.',
+  ...said
+}: FieldOptions = {}): PropertyDecorator {
   const document = {
     type: 'object' as const,
     additionalProperties: true,
-    description:
-      `Your own JSON object, ${bounds}. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells ` +
-      'apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.',
-  };
+    maxProperties: MAX_METADATA_KEYS,
+    propertyNames: { minLength: 1, maxLength: MAX_METADATA_KEY_LENGTH },
+    description: `${description} ${METADATA_BOUNDS}`,
+  } as ApiPropertyOptions;
   return field(document, { example: { campaign: 'spring' }, ...said }, [IsMetadata()]);
 }
 

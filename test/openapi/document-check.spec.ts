@@ -13,7 +13,13 @@ const [order] = examplesOf(document)
   .filter(({ pointer }) => pointer.includes('/post/responses/201/') && pointer.startsWith('#/paths/~1v1~1orders/'))
   .flatMap(({ values }) => values.map(({ value }) => value as Record<string, unknown>));
 
-const HEADERS = { 'content-type': 'application/json', 'x-request-id': 'r', etag: '"1"', location: '/v1/orders/x' };
+const HEADERS = {
+  'content-type': 'application/json',
+  'cache-control': 'no-store',
+  'x-request-id': 'r',
+  etag: '"1"',
+  location: '/v1/orders/x',
+};
 
 function placed(changes: Partial<Exchange>, body: object = order ?? {}): Exchange {
   return {

@@ -41,6 +41,35 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('names the answers that follow from what an operation is: by its method, parameters, body, credentials', () => {
+    for (const { path, method, operation } of operationsOf(document)) {
+      const expected = [
+        '400',
+        '406',
+        '408',
+        '429',
+        '431',
+        '500',
+        '503',
+        ...(operation.security ? ['401', '403'] : []),
+        ...(method === 'get' ? [] : ['413', '415']),
+        ...(path.includes('{') ? ['404'] : []),
+        ...(operation.requestBody && operation.security ? ['422'] : []),
+      ];
+      expect({ path, method, named: Object.keys(operation.responses) }).toEqual({
+        path,
+        method,
+        named: expect.arrayContaining(expected),
+      });
+    }
+  });
+
+  it('says of every integer that may exceed 2^31 that it needs 64 bits, and calls nothing a number that is whole', () => {
+    const { narrow, numbers } = numbersOf(document);
+    expect(narrow).toEqual([]);
+    expect(numbers).toEqual(['/components/schemas/HealthPart/properties/responseTime']);
+  });
+
   it('shows an example of every JSON body, and each is what its schema says', () => {
     const check = new DocumentCheck(document);
     const examples = examplesOf(document);
@@ -80,3 +109,20 @@ describe('the OpenAPI document', () => {
     }
   });
 });
+
+/** Where integers without `int64` may exceed 2^31, and where numbers need not be whole. */
+function numbersOf(document: OpenAPIObject): { narrow: string[]; numbers: string[] } {
+  const [narrow, numbers]: [string[], string[]] = [[], []];
+  const visit = (value: unknown, place: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { type, maximum = Infinity, const: only, format } = value as Record<string, unknown> & { maximum?: number };
+    const types = new Set([type].flat());
+    if (types.has('number')) numbers.push(place);
+    if (types.has('integer') && only === undefined && maximum >= 2 ** 31 && format !== 'int64') narrow.push(place);
+    for (const [name, member] of Object.entries(value)) {
+      if (!name.startsWith('example')) visit(member, `${place}/${name}`);
+    }
+  };
+  visit(document, '');
+  return { narrow, numbers };
+}

@@ -36,6 +36,9 @@ export function schemaChanges(
 ): string[] {
   if (!before) return [];
   if (!after) return [`${place} has no schema any more`];
+  // A further problem under the same status disturbs nobody.
+  const same = direction === 'response' && before.$ref && after.oneOf?.find(({ $ref }) => $ref === before.$ref);
+  if (same) return schemaChanges(documents, direction, place, before, same, seen);
   const pair = `${before.$ref} ${after.$ref}`;
   if (before.$ref && after.$ref) {
     if (seen.has(pair)) return [];
@@ -65,7 +68,8 @@ function resolve({ components }: ComparedDocuments['before'], schema: LooseSchem
 function typeChanges(direction: Direction, place: string, old: LooseSchema, now: LooseSchema): string[] {
   const [were, are] = [[old.type ?? []].flat(), [now.type ?? []].flat()];
   const lost = were.filter((type) => !are.includes(type));
-  const added = are.filter((type) => !were.includes(type));
+  // Every integer is a number.
+  const added = are.filter((type) => !were.includes(type) && !(type === 'integer' && were.includes('number')));
   if (direction === 'request' && are.length > 0 && lost.length > 0)
     return [`${place} no longer takes ${lost.join(', ')}`];
   if (direction === 'response' && were.length > 0 && added.length > 0)
@@ -92,7 +96,10 @@ function valuesOf({ enum: values, const: value }: LooseSchema): string[] | undef
 function limitChanges(place: string, old: LooseSchema, now: LooseSchema): string[] {
   const upper = UPPER_LIMITS.filter((limit) => Number(now[limit] ?? Infinity) < Number(old[limit] ?? Infinity));
   const lower = LOWER_LIMITS.filter((limit) => Number(now[limit] ?? -Infinity) > Number(old[limit] ?? -Infinity));
-  const forms = (['pattern', 'format'] as const).filter((form) => now[form] !== undefined && now[form] !== old[form]);
+  // `int64` is no limit: it says that there is none below.
+  const forms = (['pattern', 'format'] as const).filter(
+    (form) => now[form] !== undefined && now[form] !== old[form] && now[form] !== 'int64',
+  );
   return [...upper, ...lower, ...forms].map(
     (limit) => `${place} is held to ${limit} ${JSON.stringify(now[limit])} now`,
   );

@@ -792,6 +792,7 @@ export interface components {
              */
             stream: string;
             /**
+             * Format: int64
              * @description The event's place in its stream, from 1; the entity's version.
              * @example 1
              */
@@ -817,6 +818,7 @@ export interface components {
             /** @description SHA-256 over all of this event and prevHash. */
             eventHash: string;
             /**
+             * Format: int64
              * @description Version of the hash format.
              * @example 1
              */
@@ -824,6 +826,7 @@ export interface components {
             /** @description Ed25519 in base64, over "waybill-audit/sig/v1\n" and eventHash; null until the event is sealed. */
             signature: string | null;
             /**
+             * Format: int64
              * @description Place in the log; null until sealed.
              * @example 41
              */
@@ -831,13 +834,22 @@ export interface components {
         };
         Feed: {
             data: components["schemas"]["Event"][];
-            /** @description `after` of the next request; null when the log is empty. */
+            /**
+             * Format: int64
+             * @description `after` of the next request; null when the log is empty.
+             */
             next: number | null;
         };
         InclusionProof: {
-            /** @example 41 */
+            /**
+             * Format: int64
+             * @example 41
+             */
             index: number;
-            /** @example 1000 */
+            /**
+             * Format: int64
+             * @example 1000
+             */
             size: number;
             /** @description SHA-256(0x00, preimage of the event, signature). */
             leafHash: string;
@@ -852,9 +864,15 @@ export interface components {
             proof: string[];
         };
         ConsistencyProof: {
-            /** @example 1000 */
+            /**
+             * Format: int64
+             * @example 1000
+             */
             from: number;
-            /** @example 2000 */
+            /**
+             * Format: int64
+             * @example 2000
+             */
             to: number;
             fromRoot: string;
             toRoot: string;
@@ -871,16 +889,26 @@ export interface components {
             code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT";
             /** @example the event is not the one that was hashed */
             detail: string;
-            /** @description Log index. */
+            /**
+             * Format: int64
+             * @description Log index.
+             */
             index?: number;
             /** @example order/01935c1e-7b3a-7c1d-9f00-000000000001 */
             stream?: string;
+            /** Format: int64 */
             version?: number;
         };
         LogBreak: {
-            /** @description Log index of the event that tells of it. */
+            /**
+             * Format: int64
+             * @description Log index of the event that tells of it.
+             */
             index: number;
-            /** @description Leaves that the checkpoint left behind had covered. */
+            /**
+             * Format: int64
+             * @description Leaves that the checkpoint left behind had covered.
+             */
             abandonedSize: number;
             /** @description That checkpoint. */
             abandonedNote: string;
@@ -904,13 +932,23 @@ export interface components {
             fault: components["schemas"]["Fault"] | null;
             /** @example waybill.localhost/1 */
             origin: string;
-            /** @description Events before this log index were verified earlier and not read again. */
+            /**
+             * Format: int64
+             * @description Events before this log index were verified earlier and not read again.
+             */
             fromIndex: number;
-            /** @description Events in the log. */
+            /**
+             * Format: int64
+             * @description Events in the log.
+             */
             size: number;
             root: string;
+            /** Format: int64 */
             streams: number;
-            /** @description Events that wait to be sealed. */
+            /**
+             * Format: int64
+             * @description Events that wait to be sealed.
+             */
             unsealed: number;
             signaturesChecked: boolean;
             /** @description Restores that the log itself tells of. */
@@ -968,11 +1006,13 @@ export interface components {
             /** @example 2 */
             quantity: number;
             /**
+             * Format: int64
              * @description Price of one, in minor units of the currency; quantity × unitPrice is at most 9000000000000.
              * @example 1299
              */
             unitPrice: number;
             /**
+             * Format: int64
              * @description Discount on the whole line, at most quantity × unitPrice, in minor units of the currency.
              * @default 0
              * @example 0
@@ -1006,18 +1046,20 @@ export interface components {
             billingAddress?: components["schemas"]["AddressBody"] | null;
             lines: components["schemas"]["LineBody"][];
             /**
+             * Format: int64
              * @description Shipping, untaxed, in minor units of the currency.
              * @default 0
              * @example 490
              */
             shipping?: number | null;
             /**
+             * Format: int64
              * @description The total that you computed. When the service computes another, the order is refused.
              * @example 3582
              */
             expectedTotal?: number | null;
             /**
-             * @description Your own JSON object, at most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
+             * @description Your own JSON object. At most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
              * @example {
              *       "campaign": "spring"
              *     }
@@ -1048,31 +1090,51 @@ export interface components {
             erased?: true;
         };
         OrderLine: {
-            /** @example 1 */
+            /**
+             * Format: int64
+             * @example 1
+             */
             lineNo: number;
             /** @example TEA-1 */
             sku: string;
             /** @example Green tea */
             name: string;
-            /** @example 2 */
+            /**
+             * Format: int64
+             * @example 2
+             */
             quantity: number;
-            /** @example 1299 */
+            /**
+             * Format: int64
+             * @example 1299
+             */
             unitPrice: number;
-            /** @example 0 */
+            /**
+             * Format: int64
+             * @example 0
+             */
             discount: number;
-            /** @example 190000 */
+            /**
+             * Format: int64
+             * @example 190000
+             */
             taxRatePpm: number;
             /**
+             * Format: int64
              * @description (quantity × unitPrice − discount) × rate, rounded half up.
              * @example 494
              */
             tax: number;
             /**
+             * Format: int64
              * @description quantity × unitPrice − discount + tax
              * @example 3092
              */
             total: number;
-            /** @example 0 */
+            /**
+             * Format: int64
+             * @example 0
+             */
             shippedQuantity: number;
         };
         Order: {
@@ -1093,21 +1155,35 @@ export interface components {
             /** @example pending */
             status: string;
             /**
+             * Format: int64
              * @description Counts every change; the ETag.
              * @example 1
              */
             version: number;
             /** @example EUR */
             currency: string;
-            /** @example 2598 */
+            /**
+             * Format: int64
+             * @example 2598
+             */
             subtotal: number;
-            /** @example 0 */
+            /**
+             * Format: int64
+             * @example 0
+             */
             discount: number;
-            /** @example 494 */
+            /**
+             * Format: int64
+             * @example 494
+             */
             tax: number;
-            /** @example 490 */
+            /**
+             * Format: int64
+             * @example 490
+             */
             shipping: number;
             /**
+             * Format: int64
              * @description subtotal − discount + tax + shipping
              * @example 3582
              */
@@ -1141,12 +1217,15 @@ export interface components {
             data: components["schemas"]["Order"][];
             /** @description Cursor of the next page; null on the last one. */
             next: string | null;
-            /** @description Orders on all pages; only with count=exact. */
+            /**
+             * Format: int64
+             * @description Orders on all pages; only with count=exact.
+             */
             count?: number;
         };
         OrderPatchBody: {
             /**
-             * @description Your own JSON object, at most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
+             * @description Your own JSON object. At most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
              * @example {
              *       "campaign": "spring"
              *     }
@@ -1211,6 +1290,7 @@ export interface components {
             } | null;
             lines?: components["schemas"]["LineBody"][] | null;
             /**
+             * Format: int64
              * @description Shipping, untaxed, in minor units of the currency.
              * @example 490
              */
@@ -1266,7 +1346,7 @@ export interface components {
              */
             reason?: string | null;
             /**
-             * @description Merged into the order's metadata in the same version.
+             * @description Merged into the order's metadata in the same version. At most 50 members, 8 levels deep, 16 KiB as JSON, with member names of 1 to 64 characters on its first level. Numbers are kept exactly or refused: integers up to 2^53, and decimals that a double tells apart, as it does all of 15 significant digits; send others as text. No place for personal data: it is kept for ever.
              * @example {
              *       "campaign": "spring"
              *     }
@@ -1276,7 +1356,10 @@ export interface components {
             } | null;
         };
         StatusChange: {
-            /** @example 2 */
+            /**
+             * Format: int64
+             * @example 2
+             */
             seq: number;
             /** @example pending */
             from: string | null;
@@ -1299,7 +1382,10 @@ export interface components {
             data: components["schemas"]["StatusChange"][];
         };
         OrderVersion: {
-            /** @example 2 */
+            /**
+             * Format: int64
+             * @example 2
+             */
             version: number;
             /** @example order.confirmed */
             type: string;
@@ -1345,6 +1431,7 @@ export interface components {
             /** @example c-42 */
             customerRef: string;
             /**
+             * Format: int64
              * @description Orders whose personal data this request erased.
              * @example 3
              */
@@ -1359,6 +1446,7 @@ export interface components {
              */
             paymentMethod: string;
             /**
+             * Format: int64
              * @description What to hold, at most the order's total; without it, the total, in minor units of the order's currency.
              * @example 3582
              */
@@ -1381,13 +1469,18 @@ export interface components {
              */
             status: string;
             /**
+             * Format: int64
              * @description Counts every change; the ETag.
              * @example 2
              */
             version: number;
-            /** @example 1000 */
+            /**
+             * Format: int64
+             * @example 1000
+             */
             amount: number;
             /**
+             * Format: int64
              * @description The tax in the amount.
              * @example 160
              */
@@ -1441,6 +1534,7 @@ export interface components {
              */
             status: string;
             /**
+             * Format: int64
              * @description Counts every change; the ETag.
              * @example 4
              */
@@ -1448,41 +1542,49 @@ export interface components {
             /** @example EUR */
             currency: string;
             /**
+             * Format: int64
              * @description What was asked for.
              * @example 3582
              */
             amount: number;
             /**
+             * Format: int64
              * @description The tax in the amount.
              * @example 494
              */
             tax: number;
             /**
+             * Format: int64
              * @description What the provider held.
              * @example 3582
              */
             authorized: number;
             /**
+             * Format: int64
              * @description What was taken.
              * @example 3582
              */
             captured: number;
             /**
+             * Format: int64
              * @description The tax in what was taken.
              * @example 494
              */
             capturedTax: number;
             /**
+             * Format: int64
              * @description Promised to refunds that are under way.
              * @example 0
              */
             refunding: number;
             /**
+             * Format: int64
              * @description What was given back.
              * @example 1000
              */
             refunded: number;
             /**
+             * Format: int64
              * @description The tax in what was given back.
              * @example 138
              */
@@ -1509,6 +1611,7 @@ export interface components {
         };
         CaptureBody: {
             /**
+             * Format: int64
              * @description What to take, at most what is held; without it, all of it, in minor units of the order's currency.
              * @example 3582
              */
@@ -1516,11 +1619,13 @@ export interface components {
         };
         RefundBody: {
             /**
+             * Format: int64
              * @description What to give back; without it, all that is left, in minor units of the order's currency.
              * @example 1000
              */
             amount?: number | null;
             /**
+             * Format: int64
              * @description The tax in it; without it, in proportion, in minor units of the order's currency.
              * @example 160
              */
@@ -1628,8 +1733,12 @@ export interface components {
                 /** @description Name of a query or path parameter, or of a header. */
                 parameter?: string;
                 detail: string;
-                /** @description Place in a body that could not be read, from 1. */
+                /**
+                 * Format: int64
+                 * @description Place in a body that could not be read, from 1.
+                 */
                 line?: number;
+                /** Format: int64 */
                 column?: number;
             }[];
         };
@@ -1667,8 +1776,12 @@ export interface components {
                 /** @description Name of a query or path parameter, or of a header. */
                 parameter?: string;
                 detail: string;
-                /** @description Place in a body that could not be read, from 1. */
+                /**
+                 * Format: int64
+                 * @description Place in a body that could not be read, from 1.
+                 */
                 line?: number;
+                /** Format: int64 */
                 column?: number;
             }[];
         };
@@ -1706,8 +1819,12 @@ export interface components {
                 /** @description Name of a query or path parameter, or of a header. */
                 parameter?: string;
                 detail: string;
-                /** @description Place in a body that could not be read, from 1. */
+                /**
+                 * Format: int64
+                 * @description Place in a body that could not be read, from 1.
+                 */
                 line?: number;
+                /** Format: int64 */
                 column?: number;
             }[];
         };
@@ -1745,8 +1862,12 @@ export interface components {
                 /** @description Name of a query or path parameter, or of a header. */
                 parameter?: string;
                 detail: string;
-                /** @description Place in a body that could not be read, from 1. */
+                /**
+                 * Format: int64
+                 * @description Place in a body that could not be read, from 1.
+                 */
                 line?: number;
+                /** Format: int64 */
                 column?: number;
             }[];
         };
@@ -1918,6 +2039,34 @@ export interface components {
              * @constant
              */
             code: "not-acceptable";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Request timeout
+         * @description The request did not arrive completely in the time the server waits for it.
+         */
+        RequestTimeoutProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 408;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "request-timeout";
             /** @description Finds the request in the log. */
             requestId: string;
         };
@@ -2273,7 +2422,10 @@ export interface components {
             code: "stale-version";
             /** @description Finds the request in the log. */
             requestId: string;
-            /** @description The version that the record has now. */
+            /**
+             * Format: int64
+             * @description The version that the record has now.
+             */
             current: number;
         };
         /**
@@ -2415,9 +2567,15 @@ export interface components {
             code: "total-mismatch";
             /** @description Finds the request in the log. */
             requestId: string;
-            /** @description Minor units, as the request said. */
+            /**
+             * Format: int64
+             * @description Minor units, as the request said.
+             */
             expected: number;
-            /** @description Minor units, as the service computed. */
+            /**
+             * Format: int64
+             * @description Minor units, as the service computed.
+             */
             actual: number;
         };
         /**
@@ -2454,8 +2612,12 @@ export interface components {
                 /** @description Name of a query or path parameter, or of a header. */
                 parameter?: string;
                 detail: string;
-                /** @description Place in a body that could not be read, from 1. */
+                /**
+                 * Format: int64
+                 * @description Place in a body that could not be read, from 1.
+                 */
                 line?: number;
+                /** Format: int64 */
                 column?: number;
             }[];
         };
@@ -2486,7 +2648,10 @@ export interface components {
             code: "precondition-required";
             /** @description Finds the request in the log. */
             requestId: string;
-            /** @description The version that the record has now. */
+            /**
+             * Format: int64
+             * @description The version that the record has now.
+             */
             current?: number;
         };
         /**
@@ -2514,6 +2679,34 @@ export interface components {
              * @constant
              */
             code: "rate-limited";
+            /** @description Finds the request in the log. */
+            requestId: string;
+        };
+        /**
+         * Headers too large
+         * @description The address and the headers together are larger than the service reads.
+         */
+        HeadersTooLargeProblem: {
+            /**
+             * Format: uri-reference
+             * @description A page that says what happened and what to do.
+             */
+            type: string;
+            title: string;
+            /** @constant */
+            status: 431;
+            /** @description About this very case, for a person. */
+            detail: string;
+            /**
+             * Format: uri-reference
+             * @description Path of the request.
+             */
+            instance?: string;
+            /**
+             * @description Stable: what programs decide by.
+             * @constant
+             */
+            code: "headers-too-large";
             /** @description Finds the request in the log. */
             requestId: string;
         };
@@ -2597,14 +2790,18 @@ export interface components {
         };
     };
     responses: {
-        /** @description `unknown-parameter`: Unknown query parameter */
-        UnknownParameter: {
+        /**
+         * @description `invalid-parameter`: Invalid parameter
+         *
+         *     `unknown-parameter`: Unknown query parameter
+         */
+        InvalidParameterOrUnknownParameter: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["UnknownParameterProblem"];
+                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
             };
         };
         /** @description `not-acceptable`: Not acceptable */
@@ -2617,6 +2814,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["NotAcceptableProblem"];
             };
         };
+        /** @description `request-timeout`: Request timeout */
+        RequestTimeout: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["RequestTimeoutProblem"];
+            };
+        };
         /** @description `rate-limited`: Too many requests */
         RateLimited: {
             headers: {
@@ -2626,6 +2833,16 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["RateLimitedProblem"];
+            };
+        };
+        /** @description `headers-too-large`: Headers too large */
+        HeadersTooLarge: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["HeadersTooLargeProblem"];
             };
         };
         /** @description `internal-error`: Internal error */
@@ -2652,17 +2869,17 @@ export interface components {
         /**
          * @description `invalid-parameter`: Invalid parameter
          *
-         *     `invalid-cursor`: Invalid cursor
-         *
          *     `unknown-parameter`: Unknown query parameter
+         *
+         *     `invalid-cursor`: Invalid cursor
          */
-        InvalidParameterOrInvalidCursorOrUnknownParameter: {
+        InvalidParameterOrUnknownParameterOrInvalidCursor: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["InvalidCursorProblem"] | components["schemas"]["UnknownParameterProblem"];
+                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["InvalidCursorProblem"];
             };
         };
         /** @description `unauthenticated`: Authentication required */
@@ -2686,21 +2903,23 @@ export interface components {
             };
         };
         /**
-         * @description `malformed-body`: Malformed request
+         * @description `idempotency-key-missing`: Idempotency key missing
+         *
+         *     `idempotency-key-invalid`: Idempotency key invalid
+         *
+         *     `invalid-parameter`: Invalid parameter
          *
          *     `unknown-parameter`: Unknown query parameter
          *
-         *     `idempotency-key-missing`: Idempotency key missing
-         *
-         *     `idempotency-key-invalid`: Idempotency key invalid
+         *     `malformed-body`: Malformed request
          */
-        MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid: {
+        IdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                "application/problem+json": components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["MalformedBodyProblem"];
             };
         };
         /**
@@ -2748,17 +2967,17 @@ export interface components {
             };
         };
         /**
-         * @description `validation-failed`: Validation failed
+         * @description `idempotency-key-reused`: Idempotency key reused
          *
-         *     `idempotency-key-reused`: Idempotency key reused
+         *     `validation-failed`: Validation failed
          */
-        ValidationFailedOrIdempotencyKeyReused: {
+        IdempotencyKeyReusedOrValidationFailed: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
+                "application/problem+json": components["schemas"]["IdempotencyKeyReusedProblem"] | components["schemas"]["ValidationFailedProblem"];
             };
         };
         /** @description `not-found`: Not found */
@@ -2769,6 +2988,24 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["NotFoundProblem"];
+            };
+        };
+        /**
+         * @description `idempotency-key-invalid`: Idempotency key invalid
+         *
+         *     `invalid-parameter`: Invalid parameter
+         *
+         *     `unknown-parameter`: Unknown query parameter
+         *
+         *     `malformed-body`: Malformed request
+         */
+        IdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["IdempotencyKeyInvalidProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["MalformedBodyProblem"];
             };
         };
         /**
@@ -2811,30 +3048,66 @@ export interface components {
          * @description `invalid-parameter`: Invalid parameter
          *
          *     `unknown-parameter`: Unknown query parameter
+         *
+         *     `malformed-body`: Malformed request
          */
-        InvalidParameterOrUnknownParameter: {
+        InvalidParameterOrUnknownParameterOrMalformedBody: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
+                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["MalformedBodyProblem"];
             };
         };
         /**
-         * @description `unknown-parameter`: Unknown query parameter
+         * @description `invalid-parameter`: Invalid parameter
+         *
+         *     `invalid-cursor`: Invalid cursor
+         *
+         *     `unknown-parameter`: Unknown query parameter
+         */
+        InvalidParameterOrInvalidCursorOrUnknownParameter: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidParameterProblem"] | components["schemas"]["InvalidCursorProblem"] | components["schemas"]["UnknownParameterProblem"];
+            };
+        };
+        /**
+         * @description `malformed-body`: Malformed request
          *
          *     `idempotency-key-missing`: Idempotency key missing
          *
          *     `idempotency-key-invalid`: Idempotency key invalid
+         *
+         *     `invalid-parameter`: Invalid parameter
+         *
+         *     `unknown-parameter`: Unknown query parameter
          */
-        UnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid: {
+        MalformedBodyOrIdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameter: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
+            };
+        };
+        /**
+         * @description `validation-failed`: Validation failed
+         *
+         *     `idempotency-key-reused`: Idempotency key reused
+         */
+        ValidationFailedOrIdempotencyKeyReused: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ValidationFailedProblem"] | components["schemas"]["IdempotencyKeyReusedProblem"];
             };
         };
         /** @description `payment-declined`: Payment declined */
@@ -2878,6 +3151,8 @@ export interface components {
         ETag: string;
         /** @description Address of the record. */
         Location: string;
+        /** @description `no-store`, mostly: what somebody may see is for no cache. */
+        "Cache-Control": string;
         /** @description RFC 8288: addresses of the next and the previous page, as far as there are any. */
         Link: string;
     };
@@ -2904,9 +3179,11 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2930,9 +3207,11 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2956,17 +3235,20 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["UserList"];
                 };
             };
-            400: components["responses"]["InvalidParameterOrInvalidCursorOrUnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameterOrInvalidCursor"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -2999,16 +3281,18 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["IdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             /**
              * @description `subject-taken`: Subject taken
              *
@@ -3027,8 +3311,9 @@ export interface operations {
             410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
+            422: components["responses"]["IdempotencyKeyReusedOrValidationFailed"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3049,18 +3334,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3096,38 +3384,26 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["User"];
                 };
             };
-            /**
-             * @description `malformed-body`: Malformed request
-             *
-             *     `unknown-parameter`: Unknown query parameter
-             *
-             *     `idempotency-key-invalid`: Idempotency key invalid
-             */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
-                };
-            };
+            400: components["responses"]["IdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["WouldLockOutOrIdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
+            422: components["responses"]["IdempotencyKeyReusedOrValidationFailed"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3153,17 +3429,20 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ApiKeyList"];
                 };
             };
-            400: components["responses"]["InvalidParameterOrInvalidCursorOrUnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameterOrInvalidCursor"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3196,22 +3475,25 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["NewApiKey"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["IdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForbiddenOrRoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["IdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
+            422: components["responses"]["IdempotencyKeyReusedOrValidationFailed"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3232,18 +3514,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ApiKey"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3274,32 +3559,24 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /**
-             * @description `unknown-parameter`: Unknown query parameter
-             *
-             *     `idempotency-key-invalid`: Idempotency key invalid
-             */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
-                };
-            };
+            400: components["responses"]["IdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["WouldLockOutOrIdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3317,17 +3594,20 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["WorkflowList"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3348,18 +3628,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Workflow"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3380,6 +3663,7 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3388,12 +3672,14 @@ export interface operations {
                     "text/vnd.graphviz": string;
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3418,6 +3704,7 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3428,7 +3715,9 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3446,18 +3735,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "text/plain": string;
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3484,6 +3776,7 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3495,7 +3788,9 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3518,6 +3813,7 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3529,7 +3825,9 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3547,18 +3845,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/x-ndjson": string;
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3576,18 +3877,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Verification"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3605,17 +3909,22 @@ export interface operations {
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["RunningVerification"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3642,10 +3951,12 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3674,10 +3985,12 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3721,6 +4034,7 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3731,7 +4045,9 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3765,16 +4081,18 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Order"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["MalformedBodyOrIdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             /**
              * @description `external-ref-taken`: External reference taken
              *
@@ -3810,6 +4128,7 @@ export interface operations {
                 };
             };
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3839,6 +4158,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3858,7 +4178,9 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3897,6 +4219,7 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3908,9 +4231,9 @@ export interface operations {
              *
              *     `invalid-parameter`: Invalid parameter
              *
-             *     `unknown-parameter`: Unknown query parameter
-             *
              *     `idempotency-key-invalid`: Idempotency key invalid
+             *
+             *     `unknown-parameter`: Unknown query parameter
              */
             400: {
                 headers: {
@@ -3918,13 +4241,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"] | components["schemas"]["UnknownParameterProblem"];
                 };
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             /**
              * @description `not-editable`: Not editable in this state
              *
@@ -3967,6 +4291,7 @@ export interface operations {
                 };
             };
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3987,18 +4312,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["PossibleTransitions"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4037,6 +4365,7 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4048,11 +4377,11 @@ export interface operations {
              *
              *     `invalid-parameter`: Invalid parameter
              *
-             *     `unknown-parameter`: Unknown query parameter
-             *
              *     `idempotency-key-missing`: Idempotency key missing
              *
              *     `idempotency-key-invalid`: Idempotency key invalid
+             *
+             *     `unknown-parameter`: Unknown query parameter
              */
             400: {
                 headers: {
@@ -4060,13 +4389,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"];
+                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["IdempotencyKeyMissingProblem"] | components["schemas"]["IdempotencyKeyInvalidProblem"] | components["schemas"]["UnknownParameterProblem"];
                 };
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             /**
              * @description `illegal-transition`: Illegal transition
              *
@@ -4118,6 +4448,7 @@ export interface operations {
                 };
             };
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4138,18 +4469,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["StatusHistory"];
                 };
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4176,6 +4510,7 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4187,7 +4522,9 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4214,6 +4551,7 @@ export interface operations {
                 headers: {
                     Link: components["headers"]["Link"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4225,7 +4563,9 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4256,21 +4596,26 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Erasure"];
                 };
             };
-            400: components["responses"]["UnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["IdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["IdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4307,13 +4652,14 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Payment"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["MalformedBodyOrIdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             /** @description `payment-declined`: Payment declined */
             402: {
@@ -4328,6 +4674,7 @@ export interface operations {
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             /**
              * @description `payment-in-progress`: Payment in progress
              *
@@ -4350,6 +4697,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4374,6 +4722,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4388,12 +4737,14 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["UnknownParameter"];
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4430,24 +4781,27 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Payment"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["MalformedBodyOrIdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["PaymentDeclined"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["PaymentInProgressOrGuardRefusedOrIllegalTransitionOrIdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4480,22 +4834,27 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Payment"];
                 };
             };
-            400: components["responses"]["UnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["IdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["PaymentDeclined"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["PaymentInProgressOrGuardRefusedOrIllegalTransitionOrIdempotencyKeyInFlight"];
             410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4531,18 +4890,20 @@ export interface operations {
                     /** @description On a repeated answer: when the first request with the key came. */
                     "Idempotency-Created-At"?: string;
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Refund"];
                 };
             };
-            400: components["responses"]["MalformedBodyOrUnknownParameterOrIdempotencyKeyMissingOrIdempotencyKeyInvalid"];
+            400: components["responses"]["MalformedBodyOrIdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameter"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["PaymentDeclined"];
             403: components["responses"]["RoleRequired"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             /**
              * @description `payment-in-progress`: Payment in progress
              *
@@ -4567,6 +4928,7 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["ValidationFailedOrIdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -4599,27 +4961,14 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookReceipt"];
                 };
             };
-            /**
-             * @description `malformed-body`: Malformed request
-             *
-             *     `invalid-parameter`: Invalid parameter
-             *
-             *     `unknown-parameter`: Unknown query parameter
-             */
-            400: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["MalformedBodyProblem"] | components["schemas"]["InvalidParameterProblem"] | components["schemas"]["UnknownParameterProblem"];
-                };
-            };
+            400: components["responses"]["InvalidParameterOrUnknownParameterOrMalformedBody"];
             404: components["responses"]["NotFound"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };

@@ -6,7 +6,11 @@ import type { SealedEvent } from '../log-reader.js';
 export class EventDto {
   @ApiProperty({ example: 'order/01935c1e-7b3a-7c1d-9f00-000000000001', description: 'The entity: kind and id.' })
   stream!: string;
-  @ApiProperty({ example: 1, description: "The event's place in its stream, from 1; the entity's version." })
+  @ApiProperty({
+    type: 'integer',
+    example: 1,
+    description: "The event's place in its stream, from 1; the entity's version.",
+  })
   version!: number;
   @ApiProperty({ format: 'uuid' })
   eventId!: string;
@@ -22,7 +26,7 @@ export class EventDto {
   prevHash!: string;
   @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 over all of this event and prevHash.' })
   eventHash!: string;
-  @ApiProperty({ example: 1, description: 'Version of the hash format.' })
+  @ApiProperty({ type: 'integer', example: 1, description: 'Version of the hash format.' })
   format!: number;
 
   @ApiProperty({
