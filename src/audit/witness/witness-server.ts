@@ -1,5 +1,5 @@
+import { isUtf8 } from 'node:buffer';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { TextDecoder } from 'node:util';
 import type { Witness } from './witness.js';
 
 /** Most bytes of a request: a note of sixteen signatures of 5 kB each, and a proof. */
@@ -77,12 +77,11 @@ async function addCheckpoint(
     send(response.setHeader('connection', 'close'), 413, `a request has at most ${BODY_LIMIT} bytes`);
     return null;
   }
-  const text = decodeUtf8(body);
-  if (text === null) {
+  if (!isUtf8(body)) {
     send(response, 400, 'the request is not UTF-8');
     return null;
   }
-  const { status, contentType, body: said, origin } = await witness.addCheckpoint(text);
+  const { status, contentType, body: said, origin } = await witness.addCheckpoint(body.toString('utf8'));
   respond(response, status, contentType, said);
   return origin;
 }
@@ -97,15 +96,6 @@ async function readBody(request: IncomingMessage): Promise<Buffer | null> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
-}
-
-function decodeUtf8(bytes: Buffer): string | null {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch (error) {
-    if (error instanceof TypeError) return null;
-    throw error;
-  }
 }
 
 function send(response: ServerResponse, status: number, message: string): void {
