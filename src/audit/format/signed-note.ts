@@ -55,8 +55,16 @@ export function verifierKeyText(name: string, raw: Buffer, type = ED25519): stri
   return `${name}+${keyId(name, raw, type).toString('hex')}+${key}`;
 }
 
-/** @throws NoteError for a text that isn't an Ed25519 verifier key of this signature type */
-export function parseVerifierKey(text: string, type = ED25519): NoteVerifier {
+/** @throws NoteError for a text that isn't an Ed25519 verifier key */
+export function parseVerifierKey(text: string): NoteVerifier {
+  return parseTypedKey(text, ED25519);
+}
+
+/**
+ * @param type the signature type's byte of the specification
+ * @throws NoteError for a text that isn't an Ed25519 verifier key of this type
+ */
+export function parseTypedKey(text: string, type: number): NoteVerifier {
   const [, name = '', id = '', encoded = ''] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/su.exec(text) ?? [];
   const key = decodeBase64(encoded);
   if (!key || key.length !== 33 || key[0] !== type) throw new NoteError('not an Ed25519 verifier key');

@@ -4,7 +4,7 @@ import {
   NoteError,
   type NoteVerifier,
   parseNote,
-  parseVerifierKey,
+  parseTypedKey,
   signatureLine,
   verifierKeyText,
 } from '../format/signed-note.js';
@@ -39,7 +39,7 @@ export interface Cosignature {
 /** @throws NoteError for what isn't the verifier key of an Ed25519 witness */
 export function parseWitnessKey(text: string): WitnessKey {
   try {
-    return parseVerifierKey(text, TIMESTAMPED_ED25519);
+    return parseTypedKey(text, TIMESTAMPED_ED25519);
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
     throw new NoteError(
