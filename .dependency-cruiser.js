@@ -34,6 +34,7 @@ const PURE = [
   'identity/api-key',
   'idempotency/(fingerprint|idempotency-key|policy|lease)',
   'payments/(provider-key|providers/(payment-provider|simulated-token|simulated-signature|stripe-money))',
+  'audit/witness/(cosignature|witnesses)',
   'background/periodic-task',
   'database/(client|transaction|statement|statement-batch|statement-queue)',
   'observability/(idempotency-outcome|redaction|log-line)',

@@ -40,6 +40,28 @@ describe('the settings', () => {
     expect(() => loadConfig({ [name]: value })).toThrow(hint);
   });
 
+  it('name the witnesses of checkpoints, each with its address, and how many of them must cosign', () => {
+    // The key of a running witness.
+    const one = 'remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2';
+    const of = (text: string, rest = {}) => loadConfig({ AUDIT_WITNESSES: text, ...rest }).audit.witnesses;
+    expect(of('')).toBeNull();
+    expect(of(`${one} https://remora.n621.de/`)).toMatchObject({
+      quorum: 1,
+      timeout: 5000,
+      witnesses: [{ key: { name: 'remora.n621.de' }, url: 'https://remora.n621.de' }],
+    });
+    for (const bad of [
+      one,
+      `${one} remora.n621.de`,
+      `${one} https://a b`,
+      'x https://a',
+      `${one} https://a, ${one} https://b`,
+    ])
+      expect(() => of(bad)).toThrow(/^AUDIT_WITNESSES\b/);
+    expect(() => of(`${one} https://a`, { AUDIT_WITNESS_QUORUM: '2' })).toThrow('1 to 1');
+    expect(() => of('', { AUDIT_WITNESS_QUORUM: '1' })).toThrow(ConfigError);
+  });
+
   it('never repeat an address in a message: it may hold a password', () => {
     expect(() => loadConfig({ DATABASE_URL: 'mysql://me:secret@host/db' })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('secret') as unknown }),

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path';
 import type { JwtSettings, Quota, RateLimitSettings } from '../identity/index.js';
 import type { AuditSettings, Config, DatabaseAddresses } from './settings.js';
+import { witnessPolicy } from './witnesses.js';
 import { ConfigError, duration, oneOf, text, url } from './values.js';
 
 export function addresses(env: NodeJS.ProcessEnv): DatabaseAddresses | null {
@@ -29,6 +30,7 @@ export function auditSettings(env: NodeJS.ProcessEnv, dataDir: string): AuditSet
     signingKey: pem ? { pem: pem.replaceAll('\\n', '\n') } : file ? { file: resolve(file) } : null,
     origin,
     checkpointDir: resolve(text(env, 'AUDIT_CHECKPOINT_DIR', join(dataDir, 'checkpoints'))),
+    witnesses: witnessPolicy(env),
     sealInterval: env.AUDIT_SEAL_INTERVAL === 'off' ? null : duration(env, 'AUDIT_SEAL_INTERVAL', '1s'),
   };
 }

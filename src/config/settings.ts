@@ -1,3 +1,4 @@
+import type { WitnessPolicy } from '../audit/witness/witnesses.js';
 import type { JwtSettings, RateLimitSettings } from '../identity/index.js';
 
 /** How the service runs. Everything that reads a setting reads it from here. */
@@ -69,6 +70,8 @@ export interface AuditSettings {
   checkpointDir: string;
   /** Milliseconds between two sealings; null leaves sealing to another process. */
   sealInterval: number | null;
+  /** Who cosigns checkpoints before they are published; null for nobody. */
+  witnesses: WitnessPolicy | null;
 }
 
 /** Settings with the database found: given by address, or started. */
