@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
-import { originOf, readSigningKey, verifierKeyText } from './audit/index.js';
+import { originOf, SigningKeys, verifierKeyText } from './audit/index.js';
 import type { AuditSettings, Config, ServiceConfig } from './config.js';
 import { drain } from './drain.js';
 import { awaitDatabase, migrate, reportKillPointsToParent } from './database/index.js';
@@ -132,7 +132,8 @@ async function demoData(
 }
 
 function verificationKey({ signingKey, origin }: AuditSettings, tenantId: number): string | null {
-  return signingKey && verifierKeyText(originOf(origin, tenantId), readSigningKey(signingKey).publicKey);
+  if (!signingKey) return null;
+  return verifierKeyText(originOf(origin, tenantId), new SigningKeys(signingKey).of(tenantId).checkpoints.publicKey);
 }
 
 async function readDemoFile(file: string): Promise<DemoFile | null> {

@@ -17,5 +17,5 @@ export async function resolveSigningKey(config: Config, log: (line: string) => v
   if (await ensureSigningKey(file)) {
     log(`Made a signing key for the audit log: ${file}. Keep a copy; whoever holds it can seal in your name.`);
   }
-  return { file };
+  return { root: { file }, folder: null };
 }

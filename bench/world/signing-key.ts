@@ -5,6 +5,7 @@ export function sealingSettings(folder: string): Record<string, string> {
   const { privateKey } = generateKeyPairSync('ed25519');
   return {
     AUDIT_SIGNING_KEY: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    AUDIT_ORIGIN: 'audit.bench',
     AUDIT_SEAL_INTERVAL: '1s',
     AUDIT_CHECKPOINT_DIR: folder,
   };

@@ -791,6 +791,8 @@ CREATE TABLE audit.logs (
   CONSTRAINT logs_pkey PRIMARY KEY (tenant_id)
 );
 
+COMMENT ON COLUMN audit.logs.origin IS 'Its first name; audit.keys has the generation that is appended after a restore.';
+
 COMMENT ON TABLE audit.logs IS 'One log a tenant, made when its first event is sealed. Its row is the lock of whoever appends.';
 
 CREATE TABLE audit.leaves (
@@ -798,6 +800,7 @@ CREATE TABLE audit.leaves (
   leaf_index bigint NOT NULL,
   stream     text COLLATE "C" NOT NULL,
   version    bigint NOT NULL,
+  sealed_us  bigint NOT NULL,
   signature  bytea NOT NULL,
   leaf_hash  waybill.bytes32 NOT NULL,
   CONSTRAINT leaves_pkey PRIMARY KEY (tenant_id, leaf_index),
@@ -805,6 +808,8 @@ CREATE TABLE audit.leaves (
   CONSTRAINT leaves_index_range CHECK (leaf_index BETWEEN 0 AND 9007199254740991),
   CONSTRAINT leaves_signature_length CHECK (octet_length(signature) = 64)
 );
+
+COMMENT ON COLUMN audit.leaves.sealed_us IS 'When it was signed: microseconds since 1970-01-01T00:00:00Z by the clock of who signed. Never less than in the leaf before.';
 
 CREATE TABLE audit.nodes (
   tenant_id  bigint NOT NULL,
@@ -829,13 +834,19 @@ CREATE TABLE audit.checkpoints (
 
 CREATE TABLE audit.keys (
   tenant_id  bigint NOT NULL,
+  generation integer NOT NULL,
   valid_from bigint NOT NULL,
-  public_key waybill.bytes32 NOT NULL,
+  checkpoint_key waybill.bytes32 NOT NULL,
+  event_key  waybill.bytes32 NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from)
+  CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, generation, valid_from)
 );
 
-COMMENT ON COLUMN audit.keys.valid_from IS 'Index of the first leaf that this Ed25519 key signs.';
+COMMENT ON TABLE audit.keys IS 'Ed25519 keys of each log, for whoever goes on with it. What a verifier believes are the log''s own events, which are signed.';
+
+COMMENT ON COLUMN audit.keys.generation IS 'From 1; one more after each restore. From 2 on it is the last part of the log''s name.';
+
+COMMENT ON COLUMN audit.keys.valid_from IS 'Index of the first leaf that the event key signs.';
 
 CREATE TABLE audit.verifications (
   tenant_id   bigint NOT NULL,
@@ -878,7 +889,7 @@ DECLARE
   v_actor uuid := waybill.system_user(p_tenant);
   v_occurred_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
 BEGIN
-  IF p_type NOT IN ('log.key-rotated', 'log.resumed') THEN
+  IF p_type NOT IN ('log.started', 'log.key-rotated', 'log.resumed') THEN
     RAISE EXCEPTION 'A log has no events of the type %', p_type USING ERRCODE = 'WB002';
   END IF;
   -- Whoever appends to the log holds its row, so this stream cannot fork either.

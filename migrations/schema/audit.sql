@@ -54,12 +54,14 @@ COMMENT ON COLUMN audit.events.occurred_us IS 'Microseconds since 1970-01-01T00:
 
 CREATE TABLE audit.keys (
   tenant_id bigint NOT NULL,
+  generation integer NOT NULL,
   valid_from bigint NOT NULL,
-  public_key waybill.bytes32 NOT NULL,
+  checkpoint_key waybill.bytes32 NOT NULL,
+  event_key waybill.bytes32 NOT NULL,
   created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE audit.keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE audit.keys ADD CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, valid_from);
+ALTER TABLE audit.keys ADD CONSTRAINT keys_pkey PRIMARY KEY (tenant_id, generation, valid_from);
 CREATE POLICY keys_seal ON audit.keys FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
 CREATE POLICY keys_tenant ON audit.keys FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER keys_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.keys FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
@@ -68,13 +70,16 @@ GRANT SELECT ON audit.keys TO waybill_app;
 GRANT SELECT ON audit.keys TO waybill_owner;
 GRANT INSERT ON audit.keys TO waybill_sealer;
 GRANT SELECT ON audit.keys TO waybill_sealer;
-COMMENT ON COLUMN audit.keys.valid_from IS 'Index of the first leaf that this Ed25519 key signs.';
+COMMENT ON COLUMN audit.keys.generation IS 'From 1; one more after each restore. From 2 on it is the last part of the log''s name.';
+COMMENT ON COLUMN audit.keys.valid_from IS 'Index of the first leaf that the event key signs.';
+COMMENT ON TABLE audit.keys IS 'Ed25519 keys of each log, for whoever goes on with it. What a verifier believes are the log''s own events, which are signed.';
 
 CREATE TABLE audit.leaves (
   tenant_id bigint NOT NULL,
   leaf_index bigint NOT NULL,
   stream text COLLATE "C" NOT NULL,
   version bigint NOT NULL,
+  sealed_us bigint NOT NULL,
   signature bytea NOT NULL,
   leaf_hash waybill.bytes32 NOT NULL
 );
@@ -91,6 +96,7 @@ GRANT SELECT ON audit.leaves TO waybill_app;
 GRANT SELECT ON audit.leaves TO waybill_owner;
 GRANT INSERT ON audit.leaves TO waybill_sealer;
 GRANT SELECT ON audit.leaves TO waybill_sealer;
+COMMENT ON COLUMN audit.leaves.sealed_us IS 'When it was signed: microseconds since 1970-01-01T00:00:00Z by the clock of who signed. Never less than in the leaf before.';
 
 CREATE TABLE audit.logs (
   tenant_id bigint NOT NULL,
@@ -109,6 +115,7 @@ GRANT SELECT ON audit.logs TO waybill_owner;
 GRANT INSERT ON audit.logs TO waybill_sealer;
 GRANT SELECT ON audit.logs TO waybill_sealer;
 GRANT UPDATE ON audit.logs TO waybill_sealer;
+COMMENT ON COLUMN audit.logs.origin IS 'Its first name; audit.keys has the generation that is appended after a restore.';
 COMMENT ON TABLE audit.logs IS 'One log a tenant, made when its first event is sealed. Its row is the lock of whoever appends.';
 
 CREATE TABLE audit.nodes (
@@ -461,7 +468,7 @@ DECLARE
   v_actor uuid := waybill.system_user(p_tenant);
   v_occurred_us bigint := extract(epoch FROM clock_timestamp()) * 1000000;
 BEGIN
-  IF p_type NOT IN ('log.key-rotated', 'log.resumed') THEN
+  IF p_type NOT IN ('log.started', 'log.key-rotated', 'log.resumed') THEN
     RAISE EXCEPTION 'A log has no events of the type %', p_type USING ERRCODE = 'WB002';
   END IF;
   -- Whoever appends to the log holds its row, so this stream cannot fork either.

@@ -72,7 +72,7 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
             pool: patientPool,
             origin,
             directory,
-            publicKeys: keys ? [keys.current.publicKey] : [],
+            keys,
             overdueAfter: overdueAfter(sealInterval),
           }),
         ),

@@ -15,9 +15,10 @@ export interface AuditEvent {
   format: number;
 }
 
-/** An event of a stream, with its place in the log and its signature (base64); null until it is sealed. */
+/** An event of a stream, with its place in the log, the time of its sealing and its signature (base64); null until then. */
 export interface StreamEvent extends AuditEvent {
   logIndex: number | null;
+  sealedAt: string | null;
   signature: string | null;
 }
 
@@ -37,7 +38,8 @@ const EVENT = `stream, version, event_id AS "eventId", type, actor,
 
 const PAGE: NamedStatement = {
   name: 'audit_stream_page',
-  text: `SELECT e.*, l.leaf_index AS "logIndex", translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
+  text: `SELECT e.*, l.leaf_index AS "logIndex",
+           timestamptz 'epoch' + l.sealed_us * interval '1 microsecond' AS "sealedAt", translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
          FROM (SELECT ${EVENT} FROM audit.events
                WHERE tenant_id = $1 AND stream = $2 AND version > $3 ORDER BY version LIMIT $4) e
          LEFT JOIN audit.leaves l ON l.tenant_id = $1 AND l.stream = $2 AND l.version = e.version

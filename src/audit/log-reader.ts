@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
-import { verifierKeyText } from './format/signed-note.js';
-import { LEAF_HASHES, NODE_HASHES } from './log/log-store.js';
+import { LEAF_HASHES, NAME, nameOf, NODE_HASHES, type StoredName } from './log/log-store.js';
 import { TreeReader } from './log/tree-reader.js';
 import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from './verify/export-format.js';
 
@@ -9,6 +8,7 @@ import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from './verify/expo
 export interface SealedEvent extends ExportLine {
   /** RFC 3339. */
   occurredAt: string;
+  sealedAt: string;
 }
 
 export interface LatestCheckpoint {
@@ -21,7 +21,9 @@ const PAGE: NamedStatement = {
   text: `SELECT l.leaf_index AS index, e.stream, e.version, e.event_id AS "eventId", e.type, e.actor,
            timestamptz 'epoch' + e.occurred_us * interval '1 microsecond' AS "occurredAt",
            e.occurred_us AS "occurredUs", e.body, encode(e.prev_hash, 'hex') AS "prevHash",
-           encode(e.event_hash, 'hex') AS "eventHash", e.format, translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
+           encode(e.event_hash, 'hex') AS "eventHash", e.format,
+           l.sealed_us AS "sealedUs", timestamptz 'epoch' + l.sealed_us * interval '1 microsecond' AS "sealedAt",
+           translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
          FROM audit.leaves l
          JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
          WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`,
@@ -40,12 +42,6 @@ const LEAF_OF: NamedStatement = {
 const SIZE: NamedStatement = {
   name: 'audit_log_size',
   text: 'SELECT coalesce(max(leaf_index) + 1, 0) AS size FROM audit.leaves WHERE tenant_id = $1',
-};
-
-const LOG: NamedStatement = {
-  name: 'audit_log_and_first_key',
-  text: `SELECT l.origin, k.public_key AS "firstKey" FROM audit.logs l
-         JOIN audit.keys k ON k.tenant_id = $1 AND k.valid_from = 0 WHERE l.tenant_id = $1`,
 };
 
 /** Reads a tenant's log. */
@@ -80,15 +76,14 @@ export class LogReader {
   /** First line of an export; null when the tenant has no log yet. */
   async exportHeader(tx: TenantTransaction): Promise<ExportHeader | null> {
     const { tenantId } = tx.context;
-    const [log] = await tx.rows<{ origin: string; firstKey: Buffer }>(LOG, [tenantId]);
-    if (!log) return null;
+    const [name] = await tx.rows<StoredName>(NAME, [tenantId]);
+    if (!name) return null;
     const checkpoint = await this.latestCheckpoint(tx);
     return {
       export: EXPORT_FORMAT,
-      origin: log.origin,
+      origin: nameOf(name),
       tenantId,
       size: checkpoint?.size ?? 0,
-      firstKey: verifierKeyText(log.origin, log.firstKey),
       checkpoint: checkpoint?.note ?? null,
     };
   }

@@ -3,6 +3,7 @@
  * imports it starts at once, and has its memory for the log.
  */
 export { originOf } from './format/checkpoint.js';
+export { deriveLogKeys } from './format/log-keys.js';
 export { parseVerifierKey, verifierKeyText } from './format/signed-note.js';
 export { CheckpointDirectory } from './log/checkpoint-directory.js';
 export { exportSource, exportSourceWithin } from './log/export-source.js';
@@ -11,7 +12,14 @@ export { resumeLog } from './log/resume-log.js';
 export { rotateKey } from './log/rotate-key.js';
 export type { SealingTools } from './log/seal-batch.js';
 export { sealerPool } from './log/sealer-pool.js';
-export { ensureSigningKey, readSigningKey, SigningKeys, type SigningKeySource } from './log/signing-keys.js';
+export {
+  ensureSigningKey,
+  ownKeyFile,
+  readSigningKey,
+  SigningKeys,
+  type SigningKeySource,
+} from './log/signing-keys.js';
+export { verifiedKeys } from './log/verified-keys.js';
 export type { VerificationResult } from './verify/fault.js';
 export { readUnverified } from './verify/log-verifier.js';
 export { verifyExport } from './verify/verify-export.js';

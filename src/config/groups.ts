@@ -17,7 +17,7 @@ export function addresses(env: NodeJS.ProcessEnv): DatabaseAddresses | null {
 }
 
 export function auditSettings(env: NodeJS.ProcessEnv, dataDir: string): AuditSettings {
-  const { AUDIT_SIGNING_KEY: pem, AUDIT_SIGNING_KEY_FILE: file } = env;
+  const { AUDIT_SIGNING_KEY: pem, AUDIT_SIGNING_KEY_FILE: file, AUDIT_SIGNING_KEYS_DIR: folder } = env;
   if (pem && file) throw new ConfigError('AUDIT_SIGNING_KEY and AUDIT_SIGNING_KEY_FILE are both set. Set one of them.');
   const origin = text(env, 'AUDIT_ORIGIN', 'waybill.localhost');
   if (/[\s+\p{Cc}]/u.test(origin) || origin.endsWith('/')) {
@@ -25,9 +25,16 @@ export function auditSettings(env: NodeJS.ProcessEnv, dataDir: string): AuditSet
       'AUDIT_ORIGIN must be a name like audit.example.com/waybill, without spaces, + and a / at its end.',
     );
   }
+  // A PEM in an environment file often has its line breaks written out.
+  const root = pem ? { pem: pem.replaceAll('\\n', '\n') } : file ? { file: resolve(file) } : null;
+  const signingKey = root || folder ? { root, folder: folder ? resolve(folder) : null } : null;
+  if (env.DATABASE_URL && signingKey && !env.AUDIT_ORIGIN) {
+    throw new ConfigError(
+      'AUDIT_ORIGIN is not set. Give the logs of this database a name that no others have, like audit.example.com/waybill. It stays for ever.',
+    );
+  }
   return {
-    // A PEM in an environment file often has its line breaks written out.
-    signingKey: pem ? { pem: pem.replaceAll('\\n', '\n') } : file ? { file: resolve(file) } : null,
+    signingKey,
     origin,
     checkpointDir: resolve(text(env, 'AUDIT_CHECKPOINT_DIR', join(dataDir, 'checkpoints'))),
     witnesses: witnessPolicy(env),

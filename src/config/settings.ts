@@ -62,8 +62,8 @@ export interface Config {
 
 /** How history is sealed. */
 export interface AuditSettings {
-  /** Key or file as given; null where the embedded default makes one, and elsewhere there is none. */
-  signingKey: { pem: string } | { file: string } | null;
+  /** Keys as given; null where the embedded default makes one, and elsewhere there is none. */
+  signingKey: { root: { pem: string } | { file: string } | null; folder: string | null } | null;
   /** First part of the name of each tenant's log. */
   origin: string;
   /** Folder that checkpoints are published to. */

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, type Pool, type QueryResultRow } from 'pg';
 import { originOf } from '../../src/audit/format/checkpoint.js';
+import { deriveLogKeys, type LogKeys } from '../../src/audit/format/log-keys.js';
 import { type NoteVerifier, verifierOf } from '../../src/audit/format/signed-note.js';
-import { generateSigningKey } from '../../src/audit/format/signing-key.js';
+import { generateSigningKey, parseSigningKey } from '../../src/audit/format/signing-key.js';
 import { CheckpointDirectory } from '../../src/audit/log/checkpoint-directory.js';
 import { KnownEdges } from '../../src/audit/log/known-edges.js';
 import { publishCheckpoint, sealBatch, type SealingTools } from '../../src/audit/log/seal-batch.js';
@@ -43,7 +44,7 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
   const path = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
   const directory = new CheckpointDirectory(path);
   const pool = sealerPool(database.sealerUrl, { size: 4 });
-  const keys = new SigningKeys({ pem });
+  const keys = keysOf(pem);
   const tools: SealingTools = { pool, keys, origin: ORIGIN, directory, edges: new KnownEdges() };
   const asSuperuser = async <T>(work: (client: Client) => Promise<T>): Promise<T> => {
     const client = new Client({ connectionString: database.superuserUrl, types: VALUE_TYPES });
@@ -51,7 +52,7 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
     return work(client).finally(() => client.end());
   };
   const defaults = (tenantId: number): DatabaseTrust => ({
-    trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+    trusted: trustedOf(pem),
     directory,
     overdueAfter: 10_000,
     defaultOrigin: originOf(ORIGIN, tenantId),
@@ -61,7 +62,7 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
     pool,
     directory,
     pem,
-    trusted: [1, 2].map((tenant) => verifierOf(originOf(ORIGIN, tenant), keys.current.publicKey)),
+    trusted: trustedOf(pem),
     seal: async (tenantId = 1, batchSize) => {
       let total = 0;
       for (let sealed: number | null = 1; sealed; total += sealed ?? 0) {
@@ -96,6 +97,24 @@ export async function startSealing(database: TestDatabase, pem = generateSigning
       await rm(path, { recursive: true, force: true });
     },
   };
+}
+
+export function keysOf(pem: string): SigningKeys {
+  return new SigningKeys({ root: { pem }, folder: null });
+}
+
+/** The keys of a tenant's log. */
+export function logKeysOf(pem: string, tenantId = 1): LogKeys {
+  return deriveLogKeys(parseSigningKey(pem), tenantId);
+}
+
+/** What an auditor of a tenant's log keeps. */
+export function verifierKeyOf(pem: string, tenantId = 1, generation = 1): NoteVerifier {
+  return verifierOf(originOf(ORIGIN, tenantId, generation), logKeysOf(pem, tenantId).checkpoints.publicKey);
+}
+
+function trustedOf(pem: string): NoteVerifier[] {
+  return [1, 2].map((tenant) => verifierKeyOf(pem, tenant));
 }
 
 function triggers(action: string): string {

@@ -12,7 +12,7 @@ const { CheckpointDirectory } = await from('checkpoint-directory.js');
 
 const tools = {
   pool: sealerPool(sealerUrl),
-  keys: new SigningKeys({ pem }),
+  keys: new SigningKeys({ root: { pem }, folder: null }),
   origin,
   directory: new CheckpointDirectory(directory),
   onStep: (step) => {

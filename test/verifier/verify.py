@@ -139,10 +139,10 @@ class Verifier:
     def __init__(self, header, trusted, kept, crypto):
         self.tenant = header["tenantId"]
         self.origin = header["origin"]
-        name, first = parse_vkey(header["firstKey"])
-        if name != self.origin:
-            raise Unreadable("the first key has another name than the log")
-        self.keys = [(0, first)]
+        # (first leaf, origin, checkpoint key, event key), as the log itself tells
+        self.reigns = []
+        self.sealed = 0
+        self.late = []
         self.trusted = trusted
         self.crypto = crypto
         self.tree = Tree()
@@ -151,15 +151,17 @@ class Verifier:
         self.expected = [(parse_checkpoint(note), "INCONSISTENT") for note in kept]
         if header["checkpoint"] is not None:
             self.expected.append((parse_checkpoint(header["checkpoint"]), "ROOT_MISMATCH"))
-        for checkpoint, _ in self.expected:
-            if checkpoint["origin"] != self.origin:
-                raise Fault("UNKNOWN_KEY")
-        self.compare()
+
+    def origin_of(self, size):
+        before = [reign for reign in self.reigns if reign[0] < size] or self.reigns[:1]
+        return before[-1][1] if before else self.origin
 
     def compare(self):
         for checkpoint, code in self.expected:
             if checkpoint["size"] != self.tree.size:
                 continue
+            if checkpoint["origin"] != self.origin_of(checkpoint["size"]):
+                raise Fault("UNKNOWN_KEY")
             if checkpoint["root"] != self.tree.root():
                 raise Fault(code)
             self.check_signatures(checkpoint)
@@ -167,12 +169,14 @@ class Verifier:
     def check_signatures(self, checkpoint):
         size = checkpoint["size"]
         # The key of the last leaf, or the one that takes over right after it.
-        signers = [key for at, (start, key) in enumerate(self.keys)
-                   if start <= size and (at + 1 == len(self.keys) or self.keys[at + 1][0] >= size)]
+        origin = self.origin_of(size)
+        signers = [reign[2] for at, reign in enumerate(self.reigns)
+                   if reign[1] == origin and reign[0] <= size
+                   and (at + 1 == len(self.reigns) or self.reigns[at + 1][0] >= size)]
         known = 0
         for name, shown, signature in checkpoint["signatures"]:
             for key in signers:
-                if name == self.origin and shown == key_id(name, key):
+                if name == origin and shown == key_id(name, key):
                     if not self.crypto.verify(key, checkpoint["text"].encode(), signature):
                         raise Fault("BAD_SIGNATURE")
                     known += 1
@@ -202,38 +206,81 @@ class Verifier:
         if previous != end:
             raise Fault("PREV_MISMATCH", index)
         self.ends[stream] = (version, stored)
-        if not self.crypto.verify(self.keys[-1][1], b"waybill-audit/sig/v1\n" + stored, signature):
+        if index == 0:
+            self.start(line)
+        sealed = int8be(line["sealedUs"])
+        if not self.crypto.verify(self.reigns[-1][3], b"waybill-audit/sig/v1\n" + stored + sealed, signature):
             raise Fault("BAD_SIGNATURE", index)
+        if line["sealedUs"] < self.sealed:
+            raise Fault("TIME_REVERSED", index)
+        self.sealed = line["sealedUs"]
+        if line["sealedUs"] - line["occurredUs"] > 86400 * 1000000:
+            self.late.append(index)
         if stream == f"log/{self.tenant}":
             self.read_log_event(line, index)
-        self.tree.add(sha256(b"\x00", preimage, signature))
+        self.tree.add(sha256(b"\x00", preimage, sealed, signature))
         self.compare()
 
+    def start(self, line):
+        if line["stream"] != f"log/{self.tenant}" or line["type"] != "log.started":
+            raise Fault("GAP", 0)
+        snapshot = json.loads(line["body"])["snapshot"]
+        keys = self.keys_of(snapshot["origin"], snapshot["checkpointKey"], snapshot["eventKey"], 0)
+        self.reigns.append((0, snapshot["origin"], *keys))
+
     def read_log_event(self, line, index):
+        if line["type"] == "log.started" and index > 0:
+            raise Fault("FORK", index)
         if line["type"] == "log.key-rotated":
             self.rotate(json.loads(line["body"])["snapshot"], index)
         elif line["type"] == "log.resumed":
-            self.breaks.append(index)
+            self.resume(json.loads(line["body"])["snapshot"], index)
 
-    def rotate(self, snapshot, index):
+    def keys_of(self, origin, checkpoint_key, event_key, index):
         try:
-            old_name, old = parse_vkey(snapshot["oldKey"])
-            new_name, new = parse_vkey(snapshot["newKey"])
+            name, checkpoints = parse_vkey(checkpoint_key)
+            other, events = parse_vkey(event_key)
         except Unreadable as error:
             raise Fault("BAD_SIGNATURE", index) from error
+        if name != origin or other != origin:
+            raise Fault("BAD_SIGNATURE", index)
+        return checkpoints, events
+
+    def rotate(self, snapshot, index):
+        _, origin, *current = self.reigns[-1]
+        old = self.keys_of(origin, snapshot["oldCheckpointKey"], snapshot["oldEventKey"], index)
+        new = self.keys_of(origin, snapshot["newCheckpointKey"], snapshot["newEventKey"], index)
         root = self.tree.root()
-        message = b"".join([b"waybill-audit/rotation/v1\n", lp(self.origin), int8be(index), root, old, new])
-        sound = (old == self.keys[-1][1] and old_name == new_name == self.origin and snapshot["size"] == index
-                 and snapshot["root"] == root.hex()
-                 and self.crypto.verify(new, message, base64.b64decode(snapshot["newKeySignature"])))
+        message = b"".join([b"waybill-audit/rotation/v1\n", lp(origin), int8be(index), root, *old, *new])
+        sound = (list(old) == current and snapshot["size"] == index and snapshot["root"] == root.hex()
+                 and self.crypto.verify(old[0], message, base64.b64decode(snapshot["oldKeySignature"]))
+                 and self.crypto.verify(new[0], message, base64.b64decode(snapshot["newKeySignature"])))
         if not sound:
             raise Fault("BAD_SIGNATURE", index)
-        self.keys.append((index + 1, new))
+        self.reigns.append((index + 1, origin, *new))
+
+    def resume(self, snapshot, index):
+        _, origin, *current = self.reigns[-1]
+        keys = self.keys_of(snapshot["origin"], snapshot["checkpointKey"], snapshot["eventKey"], index)
+        sound = (list(keys) == current and snapshot["oldOrigin"] == origin and snapshot["size"] == index
+                 and snapshot["root"] == self.tree.root().hex()
+                 and all(reign[1] != snapshot["origin"] for reign in self.reigns))
+        if not sound:
+            raise Fault("BAD_SIGNATURE", index)
+        self.reigns.append((index, snapshot["origin"], *keys))
+        self.breaks.append(index)
+        left = {origin, parse_checkpoint(snapshot["abandoned"])["origin"]}
+        if any(kept["origin"] in left and kept["size"] > index for kept, _ in self.expected):
+            raise Fault("INCONSISTENT")
 
     def finish(self):
-        if any(checkpoint["size"] > self.tree.size for checkpoint, _ in self.expected):
-            raise Fault("SIZE_BELOW_CHECKPOINT")
-        known = {(self.origin, key) for _, key in self.keys}
+        for checkpoint, _ in self.expected:
+            if checkpoint["size"] > self.tree.size:
+                same = checkpoint["origin"] == self.origin_of(checkpoint["size"])
+                raise Fault("SIZE_BELOW_CHECKPOINT" if same else "UNKNOWN_KEY")
+        if self.reigns and self.reigns[-1][1] != self.origin:
+            raise Fault("UNKNOWN_KEY")
+        known = {(origin, key) for _, origin, key, _ in self.reigns}
         if self.tree.size > 0 and not known & set(self.trusted):
             raise Fault("UNKNOWN_KEY")
 
@@ -258,7 +305,7 @@ def verify(path, vkeys, checkpoints, folder):
     size = verifier.tree.size if verifier else 0
     root = verifier.tree.root().hex() if verifier else None
     return {"verdict": verdict, "code": fault and fault.code, "index": fault and fault.index, "size": size, "root": root,
-            "breaks": verifier.breaks if verifier else []}
+            "breaks": verifier.breaks if verifier else [], "late": len(verifier.late) if verifier else 0}
 
 
 def main():

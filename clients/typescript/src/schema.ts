@@ -823,7 +823,13 @@ export interface components {
              * @example 1
              */
             format: number;
-            /** @description Ed25519 in base64, over "waybill-audit/sig/v1\n" and eventHash; null until the event is sealed. */
+            /**
+             * Format: date-time
+             * @description When it was sealed, by the clock of who signed it; null until sealed.
+             * @example 2026-11-30T08:15:31.123456Z
+             */
+            sealedAt: string | null;
+            /** @description Ed25519 in base64, over "waybill-audit/sig/v1\n", eventHash and the time of sealing; null until the event is sealed. */
             signature: string | null;
             /**
              * Format: int64
@@ -851,7 +857,7 @@ export interface components {
              * @example 1000
              */
             size: number;
-            /** @description SHA-256(0x00, preimage of the event, signature). */
+            /** @description SHA-256(0x00, preimage of the event, time of sealing, signature). */
             leafHash: string;
             /** @description Root of the tree of that size, as its checkpoint has it. */
             root: string;
@@ -886,7 +892,7 @@ export interface components {
         };
         Fault: {
             /** @enum {string} */
-            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT";
+            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "TIME_REVERSED" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT";
             /** @example the event is not the one that was hashed */
             detail: string;
             /**
@@ -906,12 +912,31 @@ export interface components {
              */
             index: number;
             /**
+             * @description What the log is called from there on.
+             * @example waybill.localhost/1/2
+             */
+            origin: string;
+            /**
              * Format: int64
              * @description Leaves that the checkpoint left behind had covered.
              */
             abandonedSize: number;
             /** @description That checkpoint. */
             abandonedNote: string;
+        };
+        LateSealing: {
+            /** Format: int64 */
+            count: number;
+            /**
+             * Format: int64
+             * @description Log index of the first one.
+             */
+            firstIndex: number;
+            /**
+             * Format: int64
+             * @description Longest time from an event to its sealing, in seconds.
+             */
+            greatestSeconds: number;
         };
         Verification: {
             /** Format: uuid */
@@ -953,6 +978,8 @@ export interface components {
             signaturesChecked: boolean;
             /** @description Restores that the log itself tells of. */
             breaks: components["schemas"]["LogBreak"][];
+            /** @description Events that were sealed more than a day after they occurred; null without any. */
+            late: components["schemas"]["LateSealing"] | null;
         };
         RunningVerification: {
             /** Format: uuid */

@@ -31,8 +31,17 @@ export class EventDto {
 
   @ApiProperty({
     type: 'string',
+    format: 'date-time',
     nullable: true,
-    description: 'Ed25519 in base64, over "waybill-audit/sig/v1\\n" and eventHash; null until the event is sealed.',
+    example: '2026-11-30T08:15:31.123456Z',
+    description: 'When it was sealed, by the clock of who signed it; null until sealed.',
+  })
+  sealedAt!: string | null;
+  @ApiProperty({
+    type: 'string',
+    nullable: true,
+    description:
+      'Ed25519 in base64, over "waybill-audit/sig/v1\\n", eventHash and the time of sealing; null until the event is sealed.',
   })
   signature!: string | null;
   @ApiProperty({ type: 'integer', nullable: true, example: 41, description: 'Place in the log; null until sealed.' })
@@ -42,7 +51,7 @@ export class EventDto {
     return Object.assign(new EventDto(), event);
   }
 
-  static ofSealed({ index, occurredUs: _occurredUs, ...event }: SealedEvent): EventDto {
+  static ofSealed({ index, occurredUs: _occurredUs, sealedUs: _sealedUs, ...event }: SealedEvent): EventDto {
     return Object.assign(new EventDto(), event, { logIndex: index });
   }
 }

@@ -102,7 +102,10 @@ export class InclusionProofDto {
   index!: number;
   @ApiProperty({ type: 'integer', example: 1000 })
   size!: number;
-  @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256(0x00, preimage of the event, signature).' })
+  @ApiProperty({
+    pattern: '^[0-9a-f]{64}$',
+    description: 'SHA-256(0x00, preimage of the event, time of sealing, signature).',
+  })
   leafHash!: string;
   @ApiProperty({ pattern: '^[0-9a-f]{64}$', description: 'Root of the tree of that size, as its checkpoint has it.' })
   root!: string;

@@ -17,10 +17,21 @@ export class FaultDto {
 export class LogBreakDto {
   @ApiProperty({ type: 'integer', description: 'Log index of the event that tells of it.' })
   index!: number;
+  @ApiProperty({ example: 'waybill.localhost/1/2', description: 'What the log is called from there on.' })
+  origin!: string;
   @ApiProperty({ type: 'integer', description: 'Leaves that the checkpoint left behind had covered.' })
   abandonedSize!: number;
   @ApiProperty({ description: 'That checkpoint.' })
   abandonedNote!: string;
+}
+
+export class LateSealingDto {
+  @ApiProperty({ type: 'integer' })
+  count!: number;
+  @ApiProperty({ type: 'integer', description: 'Log index of the first one.' })
+  firstIndex!: number;
+  @ApiProperty({ type: 'integer', description: 'Longest time from an event to its sealing, in seconds.' })
+  greatestSeconds!: number;
 }
 
 /** What a verification found. */
@@ -54,6 +65,12 @@ export class VerificationDto {
   signaturesChecked!: boolean;
   @ApiProperty({ type: [LogBreakDto], description: 'Restores that the log itself tells of.' })
   breaks!: LogBreakDto[];
+  @ApiProperty({
+    type: LateSealingDto,
+    nullable: true,
+    description: 'Events that were sealed more than a day after they occurred; null without any.',
+  })
+  late!: LateSealingDto | null;
 }
 
 /** A verification that has begun. */

@@ -3,7 +3,7 @@ import { HASH_LENGTH } from './event-hash.js';
 
 /** What a log is at one moment (https://c2sp.org/tlog-checkpoint@v1.0.0). */
 export interface Checkpoint {
-  /** Name of the log: `<AUDIT_ORIGIN>/<tenant id>`. */
+  /** Name of the log, as `originOf` makes it. */
   origin: string;
   size: number;
   root: Buffer;
@@ -13,8 +13,13 @@ export class CheckpointError extends Error {
   override readonly name = 'CheckpointError';
 }
 
-export function originOf(base: string, tenantId: number): string {
-  return `${base}/${tenantId}`;
+/**
+ * Name of a tenant's log: `<AUDIT_ORIGIN>/<tenant id>`, and with `/2`, `/3`, … behind it after each restore.
+ *
+ * @param generation from 1
+ */
+export function originOf(base: string, tenantId: number, generation = 1): string {
+  return generation === 1 ? `${base}/${tenantId}` : `${base}/${tenantId}/${generation}`;
 }
 
 export function checkpointText({ origin, size, root }: Checkpoint): string {

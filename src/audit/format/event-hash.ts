@@ -70,33 +70,44 @@ export function genesisHash(tenantId: number, stream: string): Buffer {
 
 const SIGNATURE_CONTEXT = Buffer.from('waybill-audit/sig/v1\n');
 
-/** The message that an event's Ed25519 signature is over. */
-export function signatureMessage(eventHash: Buffer): Buffer {
-  return Buffer.concat([SIGNATURE_CONTEXT, eventHash]);
+/**
+ * The message that an event's Ed25519 signature is over.
+ *
+ * @param sealedUs when it is signed, in microseconds since 1970-01-01T00:00:00Z
+ */
+export function signatureMessage(eventHash: Buffer, sealedUs: number): Buffer {
+  return Buffer.concat([SIGNATURE_CONTEXT, eventHash, int8be(sealedUs)]);
 }
 
 const LEAF_PREFIX = Buffer.from([0]);
 
-/** RFC 6962 leaf hash of an event with its signature. */
-export function leafHash(preimage: Buffer, signature: Buffer): Buffer {
-  return sha256(LEAF_PREFIX, preimage, signature);
+/** RFC 6962 leaf hash of an event with the time of its sealing and its signature. */
+export function leafHash(preimage: Buffer, sealedUs: number, signature: Buffer): Buffer {
+  return sha256(LEAF_PREFIX, preimage, int8be(sealedUs), signature);
 }
 
 const ROTATION_CONTEXT = Buffer.from('waybill-audit/rotation/v1\n');
 
-export interface KeyRotation {
-  origin: string;
-  /** Leaves before the event of the rotation, which is the last leaf that the old key signs. */
-  size: number;
-  /** Root of those leaves: the new key vouches for what the old one left. */
-  root: Buffer;
-  oldKey: Buffer;
-  newKey: Buffer;
+/** Public keys of a log, 32 bytes each. */
+export interface LogPublicKeys {
+  checkpointKey: Buffer;
+  eventKey: Buffer;
 }
 
-/** The message that the new key signs when it takes over. */
-export function rotationMessage({ origin, size, root, oldKey, newKey }: KeyRotation): Buffer {
-  return Buffer.concat([ROTATION_CONTEXT, lengthPrefixed(origin), int8be(size), root, oldKey, newKey]);
+export interface KeyRotation {
+  origin: string;
+  /** Leaves before the event of the rotation, which is the last leaf that the old event key signs. */
+  size: number;
+  /** Root of those leaves: both checkpoint keys vouch for them. */
+  root: Buffer;
+  old: LogPublicKeys;
+  next: LogPublicKeys;
+}
+
+/** The message that the old and the new checkpoint key sign when keys change. */
+export function rotationMessage({ origin, size, root, old, next }: KeyRotation): Buffer {
+  const keys = [old.checkpointKey, old.eventKey, next.checkpointKey, next.eventKey];
+  return Buffer.concat([ROTATION_CONTEXT, lengthPrefixed(origin), int8be(size), root, ...keys]);
 }
 
 export function lengthPrefixed(text: string): Buffer {

@@ -35,6 +35,11 @@ export function publicKeyOf(raw: Buffer): KeyObject {
   return createPublicKey({ key: Buffer.concat([SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
 }
 
+/** @param raw 32 bytes */
+export function verifySignature(raw: Buffer, message: Buffer, signature: Buffer): boolean {
+  return verify(null, message, publicKeyOf(raw), signature);
+}
+
 export function rawPublicKey(key: KeyObject): Buffer {
   return key.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length);
 }

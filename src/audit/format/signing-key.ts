@@ -15,6 +15,19 @@ export function parseSigningKey(pem: string): SigningKey {
   return { privateKey, publicKey: rawPublicKey(createPublicKey(privateKey)) };
 }
 
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+/** @param seed 32 bytes */
+export function signingKeyOf(seed: Buffer): SigningKey {
+  const privateKey = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' });
+  return { privateKey, publicKey: rawPublicKey(createPublicKey(privateKey)) };
+}
+
+/** @returns 32 bytes: the private key as RFC 8032 has it */
+export function seedOf({ privateKey }: SigningKey): Buffer {
+  return privateKey.export({ format: 'der', type: 'pkcs8' }).subarray(PKCS8_PREFIX.length);
+}
+
 /** @returns the PEM of a new key */
 export function generateSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();

@@ -1,5 +1,4 @@
 import type { ClientBase, Pool } from 'pg';
-import { verifierKeyText } from '../format/signed-note.js';
 import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from '../verify/export-format.js';
 import type { ExportSource } from '../verify/write-export.js';
 import { LogStore } from './log-store.js';
@@ -8,7 +7,7 @@ import { inPoolTransaction } from '../../database/transaction.js';
 const PAGE = `
   SELECT l.leaf_index AS index, e.stream, e.version, e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs",
          e.body, encode(e.prev_hash, 'hex') AS "prevHash", encode(e.event_hash, 'hex') AS "eventHash", e.format,
-         translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
+         l.sealed_us AS "sealedUs", translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
   FROM audit.leaves l JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
   WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`;
 
@@ -26,14 +25,13 @@ export async function exportSourceWithin(client: ClientBase, tenantId: number): 
 
 async function readHeader(client: ClientBase, tenantId: number): Promise<ExportHeader | null> {
   const store = new LogStore(client, tenantId);
-  const [origin, [first], last] = [await store.origin(), await store.keys(), await store.lastCheckpoint()];
-  if (origin === null || !first) return null;
+  const [origin, last] = [await store.origin(), await store.lastCheckpoint()];
+  if (origin === null) return null;
   return {
     export: EXPORT_FORMAT,
     origin,
     tenantId,
     size: last?.size ?? 0,
-    firstKey: verifierKeyText(origin, first.publicKey),
     checkpoint: last?.note ?? null,
   };
 }

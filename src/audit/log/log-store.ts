@@ -1,4 +1,5 @@
 import type { ClientBase, Pool } from 'pg';
+import type { LogPublicKeys } from '../format/event-hash.js';
 import type { Subtree } from '../format/merkle.js';
 import type { TreeSource } from './tree-reader.js';
 
@@ -23,6 +24,8 @@ export interface NewLeaf {
   index: number;
   stream: string;
   version: number;
+  /** Microseconds since 1970-01-01T00:00:00Z. */
+  sealedUs: number;
   signature: Buffer;
   leafHash: Buffer;
 }
@@ -33,11 +36,37 @@ export interface StoredCheckpoint {
   note: string;
 }
 
-export interface StoredKey {
-  /** Index of the first leaf that it signs. */
+export interface StoredKeys extends LogPublicKeys {
+  /** From 1; one more after each restore. */
+  generation: number;
+  /** Index of the first leaf that the event key signs. */
   validFrom: number;
-  publicKey: Buffer;
 }
+
+/** What a log is called. */
+export interface StoredName {
+  /** The name of its first generation. */
+  first: string;
+  generation: number;
+}
+
+/** An event about the log itself, sealed. */
+export interface LogEvent {
+  index: number;
+  version: number;
+  eventId: string;
+  type: string;
+  actor: string;
+  occurredUs: number;
+  body: string;
+  prevHash: Buffer;
+  eventHash: Buffer;
+  format: number;
+  sealedUs: number;
+  signature: Buffer;
+}
+
+export type LogEventType = 'log.started' | 'log.key-rotated' | 'log.resumed';
 
 /** Every statement of the sealer on one tenant's log, inside a transaction of the role `waybill_sealer`. */
 export class LogStore implements TreeSource {
@@ -47,17 +76,15 @@ export class LogStore implements TreeSource {
   ) {}
 
   /** Makes the log when there is none. @returns whether it was made */
-  async create(origin: string, publicKey: Buffer): Promise<boolean> {
+  async create(origin: string): Promise<boolean> {
     const made = await this.client.query(
       'INSERT INTO audit.logs (tenant_id, origin) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1',
       [this.tenantId, origin],
     );
-    if (made.rowCount !== 1) return false;
-    await this.addKey(0, publicKey);
-    return true;
+    return made.rowCount === 1;
   }
 
-  /** Locks the log until the transaction ends. @returns its origin; null when there is no log, or another holds it */
+  /** Locks the log until the transaction ends. @returns its first name; null when there is no log, or another holds it */
   async lock({ wait }: { wait: boolean }): Promise<string | null> {
     const { rows } = await this.client.query<{ origin: string }>(
       `SELECT origin FROM audit.logs WHERE tenant_id = $1 FOR UPDATE ${wait ? '' : 'SKIP LOCKED'}`,
@@ -66,11 +93,16 @@ export class LogStore implements TreeSource {
     return rows[0]?.origin ?? null;
   }
 
+  /** What the log is called now; null when there is none. */
   async origin(): Promise<string | null> {
-    const { rows } = await this.client.query<{ origin: string }>('SELECT origin FROM audit.logs WHERE tenant_id = $1', [
-      this.tenantId,
-    ]);
-    return rows[0]?.origin ?? null;
+    const { rows } = await this.client.query<StoredName>({ ...NAME, values: [this.tenantId] });
+    return rows[0] ? nameOf(rows[0]) : null;
+  }
+
+  /** What it was called before any restore; null when there is no log. */
+  async firstOrigin(): Promise<string | null> {
+    const { rows } = await this.client.query<StoredName>({ ...NAME, values: [this.tenantId] });
+    return rows[0]?.first ?? null;
   }
 
   /** Number of leaves. */
@@ -82,20 +114,30 @@ export class LogStore implements TreeSource {
     return (rows[0]?.last ?? -1) + 1;
   }
 
-  async keys(): Promise<StoredKey[]> {
-    const { rows } = await this.client.query<StoredKey>(
-      `SELECT valid_from AS "validFrom", public_key AS "publicKey" FROM audit.keys WHERE tenant_id = $1 ORDER BY valid_from`,
+  /** When the last leaf was signed; 0 without one. */
+  async lastSealedUs(): Promise<number> {
+    const { rows } = await this.client.query<{ sealedUs: number }>(
+      'SELECT sealed_us AS "sealedUs" FROM audit.leaves WHERE tenant_id = $1 ORDER BY leaf_index DESC LIMIT 1',
+      [this.tenantId],
+    );
+    return rows[0]?.sealedUs ?? 0;
+  }
+
+  /** Oldest first. */
+  async keys(): Promise<StoredKeys[]> {
+    const { rows } = await this.client.query<StoredKeys>(
+      `SELECT generation, valid_from AS "validFrom", checkpoint_key AS "checkpointKey", event_key AS "eventKey"
+       FROM audit.keys WHERE tenant_id = $1 ORDER BY generation, valid_from`,
       [this.tenantId],
     );
     return rows;
   }
 
-  async addKey(validFrom: number, publicKey: Buffer): Promise<void> {
-    await this.client.query('INSERT INTO audit.keys (tenant_id, valid_from, public_key) VALUES ($1, $2, $3)', [
-      this.tenantId,
-      validFrom,
-      publicKey,
-    ]);
+  async addKeys({ generation, validFrom, checkpointKey, eventKey }: StoredKeys): Promise<void> {
+    await this.client.query(
+      'INSERT INTO audit.keys (tenant_id, generation, valid_from, checkpoint_key, event_key) VALUES ($1, $2, $3, $4, $5)',
+      [this.tenantId, generation, validFrom, checkpointKey, eventKey],
+    );
   }
 
   async lastCheckpoint(): Promise<StoredCheckpoint | null> {
@@ -143,13 +185,14 @@ export class LogStore implements TreeSource {
     if (taken.rowCount !== leaves.length) throw new Error('events left the queue while their log was locked');
     await this.client.query({
       name: 'audit_append_leaves',
-      text: `INSERT INTO audit.leaves (tenant_id, leaf_index, stream, version, signature, leaf_hash)
-             SELECT $1, l.* FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[]) AS l`,
+      text: `INSERT INTO audit.leaves (tenant_id, leaf_index, stream, version, sealed_us, signature, leaf_hash)
+             SELECT $1, l.* FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[]) AS l`,
       values: [
         this.tenantId,
         leaves.map(({ index }) => index),
         streams,
         versions,
+        leaves.map(({ sealedUs }) => sealedUs),
         leaves.map(({ signature }) => signature),
         leaves.map(({ leafHash }) => leafHash),
       ],
@@ -169,7 +212,7 @@ export class LogStore implements TreeSource {
   }
 
   /** Appends an event about the log itself. @returns its version in the stream `log/<tenant>` */
-  async recordLogEvent(type: 'log.key-rotated' | 'log.resumed', snapshot: object): Promise<number> {
+  async recordLogEvent(type: LogEventType, snapshot: object): Promise<number> {
     await this.client.query(`SELECT waybill.set_context($1, NULL, '{}', NULL)`, [this.tenantId]);
     const { rows } = await this.client.query<{ version: number }>(
       'SELECT audit.record_log_event($1, $2, $3) AS version',
@@ -178,11 +221,15 @@ export class LogStore implements TreeSource {
     return rows[0]?.version ?? 0;
   }
 
-  /** Bodies of the events about the log itself, oldest first. */
-  async logEvents(type: string): Promise<{ version: number; body: string }[]> {
-    const { rows } = await this.client.query<{ version: number; body: string }>(
-      `SELECT version, body FROM audit.events WHERE tenant_id = $1 AND stream = $2 AND type = $3 ORDER BY version`,
-      [this.tenantId, `log/${this.tenantId}`, type],
+  /** The events about the log itself that are in it, in its order. */
+  async logEvents(): Promise<LogEvent[]> {
+    const { rows } = await this.client.query<LogEvent>(
+      `SELECT l.leaf_index AS index, e.version, e.event_id AS "eventId", e.type, e.actor, e.occurred_us AS "occurredUs",
+              e.body, e.prev_hash AS "prevHash", e.event_hash AS "eventHash", e.format,
+              l.sealed_us AS "sealedUs", l.signature
+       FROM audit.events e JOIN audit.leaves l USING (tenant_id, stream, version)
+       WHERE e.tenant_id = $1 AND e.stream = $2 ORDER BY l.leaf_index`,
+      [this.tenantId, `log/${this.tenantId}`],
     );
     return rows;
   }
@@ -197,6 +244,16 @@ export class LogStore implements TreeSource {
     const { rows } = await this.client.query<{ hash: Buffer }>({ ...NODE_HASHES, values });
     return rows.map(({ hash }) => hash);
   }
+}
+
+export const NAME = {
+  name: 'audit_log_name',
+  text: `SELECT l.origin AS first, coalesce((SELECT max(k.generation) FROM audit.keys k WHERE k.tenant_id = $1), 1) AS generation
+         FROM audit.logs l WHERE l.tenant_id = $1`,
+};
+
+export function nameOf({ first, generation }: StoredName): string {
+  return generation === 1 ? first : `${first}/${generation}`;
 }
 
 /** With the version before, to check the chain by. */

@@ -1,16 +1,28 @@
 import { type Checkpoint, parseCheckpoint } from '../format/checkpoint.js';
+import { eventHash, type LogPublicKeys, signatureMessage } from '../format/event-hash.js';
+import { areSameKeys, type LogKeys, publicKeysOf } from '../format/log-keys.js';
 import { CompactTree } from '../format/merkle.js';
-import { type NoteVerifier, openNote, verifierOf } from '../format/signed-note.js';
+import { type NoteVerifier, openNote, parseNote, verifierOf, verifySignature } from '../format/signed-note.js';
+import type { ResumedBody } from '../verify/key-chain.js';
 import type { CheckpointDirectory } from './checkpoint-directory.js';
 import type { KnownEdges } from './known-edges.js';
-import type { LogStore, StoredKey } from './log-store.js';
+import { type LogEvent, type LogStore, nameOf, type StoredCheckpoint, type StoredKeys } from './log-store.js';
 import { TreeReader } from './tree-reader.js';
 
 /** A log that its holder may append to: its lock is held, and it is what was published. */
 export interface OpenLog {
+  /** What it is called now. */
   origin: string;
+  /** What it was called first. */
+  firstOrigin: string;
+  generation: number;
   tree: CompactTree;
-  keys: readonly StoredKey[];
+  /** Those that are in force. */
+  keys: LogKeys;
+  /** All that were, oldest first. */
+  keysBefore: readonly StoredKeys[];
+  /** When its last leaf was signed, in microseconds since 1970-01-01T00:00:00Z. */
+  sealedUs: number;
 }
 
 /** The sealer doesn't go on: going on would cover up what has happened. */
@@ -21,64 +33,112 @@ export class SealRefused extends Error {
 /** The log isn't the one that was published: cut, restored or rewritten. */
 export class PublishedMismatch extends SealRefused {}
 
+/** Whoever has the private keys. */
+export interface KeyHolder {
+  of(tenantId: number): LogKeys;
+  /** The same, looked for anew. */
+  reload(tenantId: number): LogKeys;
+}
+
+export interface OpeningTools {
+  keys: KeyHolder;
+  directory: CheckpointDirectory | null;
+  edges?: KnownEdges;
+}
+
 /**
  * Reads the right edge of a locked log and compares it with the last checkpoint, in the database and as published.
  *
- * @throws SealRefused when they don't agree
+ * @param firstOrigin what `LogStore.lock` returned
+ * @throws SealRefused when they don't agree, or when the keys in force aren't at hand
  */
 export async function openLog(
   store: LogStore,
-  origin: string,
-  directory: CheckpointDirectory | null,
-  edges?: KnownEdges,
+  firstOrigin: string,
+  { keys, directory, edges }: OpeningTools,
 ): Promise<OpenLog> {
-  const [size, keys, last] = await Promise.all([store.size(), store.keys(), store.lastCheckpoint()]);
+  const [size, keysBefore, last, sealedUs] = await Promise.all([
+    store.size(),
+    store.keys(),
+    store.lastCheckpoint(),
+    store.lastSealedUs(),
+  ]);
+  const generation = keysBefore.at(-1)?.generation ?? 1;
+  const origin = nameOf({ first: firstOrigin, generation });
+  const held = keysInForce(keys, store.tenantId, origin, keysBefore.at(-1));
   const reader = new TreeReader(store);
-  const tree = edges?.find(store.tenantId, last) ?? new CompactTree(size, await reader.peaks(size));
+  const known = edges?.find(store.tenantId, last);
+  const tree = known ?? new CompactTree(size, await reader.peaks(size));
   if (size !== (last?.size ?? 0) || (last && !last.root.equals(tree.root()))) {
     throw new SealRefused(
       `${origin}: its ${size} leaves are not what its last checkpoint (${last?.size ?? 0}) says. Run \`waybill audit verify\`.`,
     );
   }
+  if (last && !known) checkLast(origin, last, held);
+  const log = { origin, firstOrigin, generation, tree, keys: held, keysBefore, sealedUs };
   const note = await directory?.read(store.tenantId);
-  if (note && note !== last?.note) await comparePublished(store, { origin, keys, size, reader, note });
-  return { origin, tree, keys };
+  if (note && note !== last?.note) await comparePublished(store, log, reader, note);
+  return log;
 }
 
-interface PublishedLog {
-  origin: string;
-  keys: readonly StoredKey[];
-  size: number;
-  reader: TreeReader;
-  note: string;
+/** Nobody but a holder of the keys can have left the log as it is. */
+function checkLast(origin: string, { note, size, root }: StoredCheckpoint, { checkpoints }: LogKeys): void {
+  const refuse = (why: string): never => {
+    throw new SealRefused(`${origin}: its last checkpoint (${size}) ${why}. Run \`waybill audit verify\`.`);
+  };
+  let signed: Checkpoint;
+  try {
+    signed = openCheckpoint(note, [verifierOf(origin, checkpoints.publicKey)]);
+  } catch (error) {
+    return refuse(`is not one that this key signed: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (signed.origin !== origin || signed.size !== size || !signed.root.equals(root)) refuse('is of other leaves');
 }
 
-async function comparePublished(store: LogStore, { origin, keys, size, reader, note }: PublishedLog): Promise<void> {
-  const published = openCheckpoint(note, verifiersOf(origin, keys));
+async function comparePublished(store: LogStore, log: OpenLog, reader: TreeReader, note: string): Promise<void> {
+  const { origin, tree, keys, keysBefore } = log;
+  const published = parseCheckpoint(parseNote(note).text);
   const advice = 'After a legitimate restore: `waybill audit resume --from-checkpoint FILE`.';
-  if (published.origin !== origin)
-    throw new SealRefused(`${origin}: the published checkpoint is of the log ${published.origin}`);
-  const isSame = published.size <= size && (await reader.root(published.size)).equals(published.root);
-  if (isSame || (await isAbandoned(store, note))) return;
-  const how =
-    published.size > size
-      ? `its ${size} leaves are fewer than the ${published.size} published`
-      : `its first ${published.size} leaves are not the ones published`;
-  throw new PublishedMismatch(`${origin}: ${how}. ${advice}`);
+  if (published.origin !== origin) {
+    if (await isAbandoned(store, log, note)) return;
+    throw new PublishedMismatch(
+      `${origin}: the published checkpoint is of the log ${published.origin}. ${advice} Or set AUDIT_CHECKPOINT_DIR to the folder of this log.`,
+    );
+  }
+  openNote(note, verifiersOf(origin, [...keysBefore, publicKeysOf(keys)]));
+  if (published.size > tree.size)
+    throw new PublishedMismatch(
+      `${origin}: its ${tree.size} leaves are fewer than the ${published.size} published. ${advice}`,
+    );
+  if (!(await reader.root(published.size)).equals(published.root))
+    throw new PublishedMismatch(`${origin}: its first ${published.size} leaves are not the ones published. ${advice}`);
 }
 
-/** Whether a logged break says that the log goes on without what this note covers. */
-async function isAbandoned(store: LogStore, note: string): Promise<boolean> {
-  const breaks = await store.logEvents('log.resumed');
-  return breaks.some(({ body }) => (JSON.parse(body) as ResumedBody).snapshot.abandoned === note);
+/** Whether the log goes on without what this note covers, and a holder of its keys signed that. */
+async function isAbandoned(store: LogStore, { keys }: OpenLog, note: string): Promise<boolean> {
+  const last = (await store.logEvents()).findLast(({ type }) => type === 'log.resumed');
+  if (!last || (JSON.parse(last.body) as ResumedBody).snapshot.abandoned !== note) return false;
+  return isSignedBy(store.tenantId, last, keys);
 }
 
-export interface ResumedBody {
-  snapshot: { id: number; abandoned: string; size: number; root: string };
+function isSignedBy(tenantId: number, event: LogEvent, { events }: LogKeys): boolean {
+  const hash = eventHash({ ...event, tenantId, stream: `log/${tenantId}` });
+  return verifySignature(events.publicKey, signatureMessage(hash, event.sealedUs), event.signature);
 }
 
-export function verifiersOf(origin: string, keys: readonly StoredKey[]): NoteVerifier[] {
-  return keys.map(({ publicKey }) => verifierOf(origin, publicKey));
+/** @throws SealRefused when the log's keys aren't the ones that this process holds */
+function keysInForce(keys: KeyHolder, tenantId: number, origin: string, expected: StoredKeys | undefined): LogKeys {
+  const held = keys.of(tenantId);
+  if (!expected || areSameKeys(publicKeysOf(held), expected)) return held;
+  const again = keys.reload(tenantId);
+  if (areSameKeys(publicKeysOf(again), expected)) return again;
+  throw new SealRefused(
+    `${origin} is sealed with another key than AUDIT_SIGNING_KEY(_FILE). Give the one in force; \`waybill audit rotate-key\` changes it.`,
+  );
+}
+
+export function verifiersOf(origin: string, keys: readonly LogPublicKeys[]): NoteVerifier[] {
+  return keys.map(({ checkpointKey }) => verifierOf(origin, checkpointKey));
 }
 
 /** @throws NoteError, CheckpointError */

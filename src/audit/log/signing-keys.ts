@@ -1,33 +1,74 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, open, readFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { isSystemError } from '../../common/system-error.js';
+import { deriveLogKeys, type LogKeys } from '../format/log-keys.js';
 import { generateSigningKey, parseSigningKey, type SigningKey } from '../format/signing-key.js';
 
-/** Where the signing key comes from: never from the database. */
-export type SigningKeySource = { pem: string } | { file: string };
+export type RootKeySource = { pem: string } | { file: string };
 
-/** The signing key of this process. */
+/** Where signing keys come from: never from the database. */
+export interface SigningKeySource {
+  /** The key that those of each tenant are derived from; null when every tenant has one of its own. */
+  root: RootKeySource | null;
+  /** Folder with root keys of tenants that have their own, each called `<tenant id>.pem`. */
+  folder: string | null;
+}
+
+/** The signing keys of this process. */
 export class SigningKeys {
-  private key: SigningKey;
+  private root: SigningKey | null;
+  private readonly known = new Map<number, LogKeys>();
 
   constructor(private readonly source: SigningKeySource) {
-    this.key = readSigningKey(source);
+    this.root = source.root && readSigningKey(source.root);
   }
 
-  get current(): SigningKey {
-    return this.key;
+  /** @throws Error when there is none for this tenant, or it can't be read */
+  of(tenantId: number): LogKeys {
+    const known = this.known.get(tenantId);
+    if (known) return known;
+    const keys = deriveLogKeys(this.rootOf(tenantId), tenantId);
+    this.known.set(tenantId, keys);
+    return keys;
   }
 
-  /** Reads the file again: it may have been rotated under a running service. */
-  reload(): SigningKey {
-    this.key = readSigningKey(this.source);
-    return this.key;
+  /** Reads the files again: they may have been changed under a running service. */
+  reload(tenantId: number): LogKeys {
+    this.root = this.source.root && readSigningKey(this.source.root);
+    this.known.clear();
+    return this.of(tenantId);
+  }
+
+  /** Whether the tenant has a root key of its own. */
+  isOwn(tenantId: number): boolean {
+    return this.ownRootOf(tenantId) !== null;
+  }
+
+  private rootOf(tenantId: number): SigningKey {
+    const root = this.ownRootOf(tenantId) ?? this.root;
+    if (root) return root;
+    const file = ownKeyFile(this.source.folder ?? '', tenantId);
+    throw new Error(`Tenant ${tenantId} has no signing key. Put one into ${file}, or set AUDIT_SIGNING_KEY_FILE.`);
+  }
+
+  private ownRootOf(tenantId: number): SigningKey | null {
+    if (this.source.folder === null) return null;
+    try {
+      return readSigningKey({ file: ownKeyFile(this.source.folder, tenantId) });
+    } catch (error) {
+      if (error instanceof Error && isSystemError(error.cause, 'ENOENT')) return null;
+      throw error;
+    }
   }
 }
 
+export function ownKeyFile(folder: string, tenantId: number): string {
+  return join(folder, `${tenantId}.pem`);
+}
+
 /** @throws Error that names the file */
-export function readSigningKey(source: SigningKeySource): SigningKey {
+export function readSigningKey(source: RootKeySource): SigningKey {
   if ('pem' in source) return parseSigningKey(source.pem);
   try {
     return parseSigningKey(readFileSync(source.file, 'utf8'));

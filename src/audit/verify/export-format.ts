@@ -7,8 +7,6 @@ export interface ExportHeader {
   tenantId: number;
   /** Leaves that follow, one a line. */
   size: number;
-  /** Verifier key of the first leaf. */
-  firstKey: string;
   /** The signed note of that size; null for an empty log. */
   checkpoint: string | null;
 }
@@ -30,6 +28,8 @@ export interface ExportLine {
   /** Hex. */
   eventHash: string;
   format: number;
+  /** When it was signed, in microseconds since 1970-01-01T00:00:00Z. */
+  sealedUs: number;
   /** Base64. */
   signature: string;
 }
@@ -44,6 +44,7 @@ export function leafOf(line: ExportLine, tenantId: number): Leaf {
     index: line.index,
     event: { ...line, tenantId, prevHash: Buffer.from(line.prevHash, 'hex') },
     eventHash: Buffer.from(line.eventHash, 'hex'),
+    sealedUs: line.sealedUs,
     signature: Buffer.from(line.signature, 'base64'),
   };
 }
@@ -55,14 +56,13 @@ export function parseHeader(line: string): ExportHeader {
     typeof header.origin === 'string' &&
     Number.isSafeInteger(header.tenantId) &&
     Number.isSafeInteger(header.size) &&
-    typeof header.firstKey === 'string' &&
     (header.checkpoint === null || typeof header.checkpoint === 'string');
   if (!isSound) throw new UnreadableExport(`the first line is not the header of a ${EXPORT_FORMAT}`);
   return header;
 }
 
 const TEXTS = ['stream', 'eventId', 'type', 'actor', 'body', 'prevHash', 'eventHash', 'signature'] as const;
-const NUMBERS = ['index', 'version', 'occurredUs', 'format'] as const;
+const NUMBERS = ['index', 'version', 'occurredUs', 'format', 'sealedUs'] as const;
 
 export function parseExportLine(text: string, number: number): ExportLine {
   const line = parseLine<ExportLine>(text, number);

@@ -5,6 +5,7 @@ export const FAULT_CODES = [
   'GAP',
   'FORK',
   'BAD_SIGNATURE',
+  'TIME_REVERSED',
   'UNKNOWN_KEY',
   'SIZE_BELOW_CHECKPOINT',
   'UNPROVEN_TAIL',
@@ -60,11 +61,23 @@ export interface VerificationResult {
   signaturesChecked: boolean;
   /** Restores that the log itself tells of; nothing can be said of what they left behind. */
   breaks: LogBreak[];
+  /** Events that were sealed long after they occurred; null without any. As when somebody made up or rewrote history. */
+  late: LateSealing | null;
+}
+
+export interface LateSealing {
+  count: number;
+  /** Index of the first one. */
+  firstIndex: number;
+  /** Between occurring and being sealed, at most. */
+  greatestSeconds: number;
 }
 
 /** The log went on from an older state, and said so. */
 export interface LogBreak {
   index: number;
+  /** What the log is called from this leaf on. */
+  origin: string;
   /** Leaves that the abandoned checkpoint covered. */
   abandonedSize: number;
   abandonedNote: string;

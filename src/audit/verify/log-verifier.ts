@@ -10,8 +10,15 @@ import {
 } from '../format/event-hash.js';
 import { CompactTree, type Subtree } from '../format/merkle.js';
 import { NoteError, type NoteVerifier, openNote, parseNote, UnknownSignerError } from '../format/signed-note.js';
-import { type Fault, FaultFound, type LogBreak, type VerificationResult, verdictOf } from './fault.js';
-import type { KeyChain } from './key-chain.js';
+import {
+  type Fault,
+  FaultFound,
+  type LateSealing,
+  type LogBreak,
+  type VerificationResult,
+  verdictOf,
+} from './fault.js';
+import type { KeyChain, ResumedBody } from './key-chain.js';
 import { type StreamEnd, StreamTable } from './stream-table.js';
 
 /** A sealed event as an export or the database shows it. */
@@ -20,10 +27,15 @@ export interface Leaf {
   event: HashedEvent;
   /** As stored beside the event. */
   eventHash: Buffer;
+  /** When it was signed, in microseconds since 1970-01-01T00:00:00Z. */
+  sealedUs: number;
   signature: Buffer;
   /** Where the verification begins in the middle: the end of the event's stream before it. */
   before?: StreamEnd;
 }
+
+/** A day in milliseconds. */
+const LATE_AFTER = 86_400_000;
 
 /** A checkpoint from outside or inside, to be compared with the tree when it has that size. */
 interface Expected extends Checkpoint {
@@ -34,10 +46,14 @@ interface Expected extends Checkpoint {
 
 export interface LogVerifierOptions {
   tenantId: number;
+  /** What the log is called, by whoever holds it. */
+  origin: string;
   keys: KeyChain;
   /** Keys of which one must be in the chain, known from outside. */
   trusted: readonly NoteVerifier[];
   checkSignatures?: boolean;
+  /** Milliseconds from an event to its sealing from which on it is reported as late; a day without it. */
+  lateAfter?: number;
   /** The tree of the leaves that were verified earlier. */
   tree?: CompactTree;
   onNode?: (node: Subtree, hash: Buffer) => void;
@@ -54,6 +70,8 @@ export class LogVerifier {
   private readonly tree: CompactTree;
   private readonly fromIndex: number;
   private readonly breaks: LogBreak[] = [];
+  private late: LateSealing | null = null;
+  private sealedUs = 0;
   /** Sorted by size; those that were met are gone. */
   private readonly expected: Expected[] = [];
   /** Leaves that the log's own last checkpoint covers. */
@@ -75,8 +93,6 @@ export class LogVerifier {
    */
   expect(note: string, isLast: boolean): void {
     const checkpoint = readUnverified(note);
-    if (checkpoint.origin !== this.options.keys.origin)
-      this.fail('UNKNOWN_KEY', `the checkpoint is of the log ${checkpoint.origin}, not of ${this.options.keys.origin}`);
     if (checkpoint.size < this.size) throw new Error(`leaf ${checkpoint.size} is behind this verification`);
     const place = this.expected.findIndex(({ size }) => size > checkpoint.size);
     if (isLast) this.provenSize = Math.max(this.provenSize, checkpoint.size);
@@ -85,15 +101,17 @@ export class LogVerifier {
   }
 
   /** Checks the next leaf. @returns its hash */
-  add({ index, event, eventHash, signature, before }: Leaf): Buffer {
+  add({ index, event, eventHash, sealedUs, signature, before }: Leaf): Buffer {
     const { keys, checkSignatures = true, onNode } = this.options;
     const at = { index, stream: event.stream, version: event.version };
     if (index !== this.size) this.fail('GAP', `leaf ${this.size} is missing from the log`, { index: this.size });
     const preimage = this.checkChain(event, eventHash, at, before);
-    if (checkSignatures && !verify(null, signatureMessage(eventHash), keys.current.publicKey, signature))
+    if (index === 0) this.readStart(event);
+    if (checkSignatures && !verify(null, signatureMessage(eventHash, sealedUs), keys.eventKey, signature))
       this.fail('BAD_SIGNATURE', "the signature isn't one by the key in force", at);
+    this.checkTime(event.occurredUs, sealedUs, at);
     if (event.stream === `log/${event.tenantId}`) this.readLogEvent(event, index);
-    const leaf = leafHash(preimage, signature);
+    const leaf = leafHash(preimage, sealedUs, signature);
     this.tree.append(leaf, onNode);
     this.compareExpected();
     return leaf;
@@ -112,15 +130,17 @@ export class LogVerifier {
   finishLog(uncovered: 'UNPROVEN_TAIL' | 'MISSING_CHECKPOINT'): void {
     const beyond = this.expected.at(-1);
     if (beyond) {
-      const aside = this.asideOf(beyond.note);
-      this.fail('SIZE_BELOW_CHECKPOINT', `the log has ${this.size} leaves, its checkpoint ${beyond.size}${aside}`);
+      this.checkOrigin(beyond);
+      this.fail('SIZE_BELOW_CHECKPOINT', `the log has ${this.size} leaves, its checkpoint ${beyond.size}`);
     }
     if (this.size > this.provenSize) {
       const what =
         this.provenSize === 0 ? 'no checkpoint covers any of' : `its checkpoint covers ${this.provenSize} of`;
       this.fail(uncovered, `${what} the ${this.size} leaves`, { index: this.provenSize });
     }
-    const { keys, trusted } = this.options;
+    const { keys, trusted, origin } = this.options;
+    if (this.size > 0 && keys.current?.origin !== origin)
+      this.fail('UNKNOWN_KEY', `the log says that it is ${keys.current?.origin}, not ${origin}`);
     const isTrusted = keys.verifiers.some(({ rawPublicKey, name }) =>
       trusted.some((known) => known.name === name && known.rawPublicKey.equals(rawPublicKey)),
     );
@@ -129,11 +149,11 @@ export class LogVerifier {
   }
 
   result(fault: Fault | null, unsealed: number): VerificationResult {
-    const { keys, tenantId, checkSignatures = true } = this.options;
+    const { keys, tenantId, origin, checkSignatures = true } = this.options;
     return {
       verdict: verdictOf(fault),
       fault,
-      origin: keys.origin,
+      origin: keys.current?.origin ?? origin,
       tenantId,
       fromIndex: this.fromIndex,
       size: this.size,
@@ -142,6 +162,7 @@ export class LogVerifier {
       unsealed,
       signaturesChecked: checkSignatures,
       breaks: this.breaks,
+      late: this.late,
     };
   }
 
@@ -161,34 +182,70 @@ export class LogVerifier {
     return preimage;
   }
 
+  /** The first leaf names the log and its keys. */
+  private readStart({ tenantId, stream, version, type, body }: HashedEvent): void {
+    const at = { index: 0, stream, version };
+    if (stream !== `log/${tenantId}` || type !== 'log.started')
+      this.fail('GAP', "the log's first leaf is not the event that starts it", at);
+    const fault = this.options.keys.start(body);
+    if (fault) this.fail(fault.code, fault.detail, at);
+  }
+
+  private checkTime(occurredUs: number, sealedUs: number, at: { index: number }): void {
+    const { lateAfter = LATE_AFTER } = this.options;
+    if (sealedUs < this.sealedUs)
+      this.fail('TIME_REVERSED', 'the event was sealed at an earlier time than the one before it in the log', at);
+    this.sealedUs = sealedUs;
+    const delay = sealedUs - occurredUs;
+    if (delay <= lateAfter * 1000) return;
+    const { count, firstIndex, greatestSeconds } = this.late ?? { count: 0, firstIndex: at.index, greatestSeconds: 0 };
+    this.late = { count: count + 1, firstIndex, greatestSeconds: Math.max(greatestSeconds, Math.floor(delay / 1e6)) };
+  }
+
   private readLogEvent({ type, body }: HashedEvent, index: number): void {
-    if (type === 'log.key-rotated') {
-      const fault = this.options.keys.rotate(body, index, this.tree.root());
-      if (fault) this.fail(fault.code, fault.detail, { index });
-    }
-    if (type === 'log.resumed') {
-      const { snapshot } = JSON.parse(body) as { snapshot: { abandoned: string } };
-      const { size } = readUnverified(snapshot.abandoned);
-      this.breaks.push({ index, abandonedSize: size, abandonedNote: snapshot.abandoned });
-    }
+    const { keys } = this.options;
+    const root = this.tree.root();
+    if (type === 'log.started' && index > 0) this.fail('FORK', 'the log is started a second time', { index });
+    const fault =
+      type === 'log.key-rotated'
+        ? keys.rotate(body, index, root)
+        : type === 'log.resumed'
+          ? keys.resume(body, index, root)
+          : null;
+    if (fault) this.fail(fault.code, fault.detail, { index });
+    if (type === 'log.resumed') this.readBreak(body, index);
+  }
+
+  /** What an earlier name signed beyond the break was left behind. */
+  private readBreak(body: string, index: number): void {
+    const { abandoned, origin, oldOrigin } = (JSON.parse(body) as ResumedBody).snapshot;
+    const left = readUnverified(abandoned);
+    this.breaks.push({ index, origin, abandonedSize: left.size, abandonedNote: abandoned });
+    const lost = this.expected.find(
+      (kept) => (kept.origin === oldOrigin || kept.origin === left.origin) && kept.size > index,
+    );
+    if (!lost) return;
+    const detail = `leaf ${index} says that the log was restored to an older state; a checkpoint of ${lost.size} leaves that was given is of what was left behind`;
+    this.fail('INCONSISTENT', detail);
   }
 
   private compareExpected(): void {
-    while (this.expected[0]?.size === this.size) {
-      const { size, root, isLast, note } = this.expected.shift()!;
+    // Before the first leaf nobody knows who signs.
+    while (this.options.keys.current && this.expected[0]?.size === this.size) {
+      const expected = this.expected.shift()!;
+      const { size, root, isLast, note } = expected;
+      this.checkOrigin(expected);
       if (root.equals(this.tree.root())) this.checkNote(note, size);
       else if (isLast) this.fail('ROOT_MISMATCH', `the ${size} leaves have another root than their checkpoint`);
-      else
-        this.fail(
-          'INCONSISTENT',
-          `the first ${size} leaves are not those of a checkpoint that was given${this.asideOf(note)}`,
-        );
+      else this.fail('INCONSISTENT', `the first ${size} leaves are not those of a checkpoint that was given`);
     }
   }
 
-  private asideOf(note: string): string {
-    const broken = this.breaks.find(({ abandonedNote }) => abandonedNote === note);
-    return broken ? `; leaf ${broken.index} says that the log was restored to an older state` : '';
+  private checkOrigin({ origin, size }: Expected): void {
+    const { keys } = this.options;
+    const own = keys.originOf(size) ?? this.options.origin;
+    if (origin !== own)
+      this.fail('UNKNOWN_KEY', `the checkpoint of ${size} leaves is of the log ${origin}, not of ${own}`);
   }
 
   private checkNote(note: string, size: number): void {

@@ -7,6 +7,7 @@ export interface LeafRow {
   index: number;
   stream: string;
   version: number;
+  sealedUs: number;
   signature: Buffer;
   leafHash: Buffer;
   eventId: string | null;
@@ -21,7 +22,7 @@ export interface LeafRow {
 }
 
 /** An event without a leaf. */
-export interface UnsealedRow extends Omit<LeafRow, 'index' | 'signature' | 'leafHash'> {
+export interface UnsealedRow extends Omit<LeafRow, 'index' | 'sealedUs' | 'signature' | 'leafHash'> {
   eventId: string;
   isQueued: boolean;
 }
@@ -41,7 +42,7 @@ export class StoredEvents {
     const isWhole = from === 0;
     await this.client.query(`
       DECLARE audit_leaves NO SCROLL CURSOR FOR
-      SELECT l.leaf_index AS index, l.stream, l.version, l.signature, l.leaf_hash AS "leafHash", ${EVENT},
+      SELECT l.leaf_index AS index, l.stream, l.version, l.sealed_us AS "sealedUs", l.signature, l.leaf_hash AS "leafHash", ${EVENT},
              ${isWhole ? 'NULL::bytea' : 'b.event_hash'} AS "beforeHash"
       FROM audit.leaves l
       LEFT JOIN audit.events e ON e.tenant_id = l.tenant_id AND e.stream = l.stream AND e.version = l.version

@@ -4,7 +4,7 @@ import { originOf } from '../format/checkpoint.js';
 import { NoteError, type NoteVerifier, verifierOf } from '../format/signed-note.js';
 import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
 import { LogStore } from '../log/log-store.js';
-import { openCheckpoint } from '../log/open-log.js';
+import { type KeyHolder, openCheckpoint } from '../log/open-log.js';
 import { inPoolTransaction } from '../../database/transaction.js';
 import type { VerificationResult } from './fault.js';
 import { verifyDatabase } from './verify-database.js';
@@ -28,8 +28,8 @@ export interface VerifierTools {
   /** First part of every log's name. */
   origin: string;
   directory: CheckpointDirectory | null;
-  /** Public keys that are trusted for every log. */
-  publicKeys: readonly Buffer[];
+  /** Keys that are trusted, by tenant. */
+  keys: KeyHolder | null;
   /** Milliseconds after which an unsealed event is overdue. */
   overdueAfter: number;
 }
@@ -45,6 +45,8 @@ export interface VerifyOptions {
   /** Keys that are trusted besides, with the names that they sign under. */
   trusted?: readonly NoteVerifier[];
   checkpoints?: readonly string[];
+  /** Milliseconds from an event to its sealing from which on it is reported as late. */
+  lateAfter?: number;
   onProgress?: (done: number, total: number) => void;
 }
 
@@ -55,15 +57,15 @@ export class Verifier {
   constructor(private readonly tools: VerifierTools) {}
 
   async verify(tenantId: number, options: VerifyOptions = {}): Promise<VerificationResult> {
-    const { pool, origin, directory, publicKeys, overdueAfter } = this.tools;
+    const { pool, origin, directory, keys, overdueAfter } = this.tools;
     const startedAt = options.startedAt ?? new Date().toISOString();
     const name = await inPoolTransaction(pool, (client) => new LogStore(client, tenantId).origin());
     const trusted = [
-      ...publicKeys.map((key) => verifierOf(name ?? originOf(origin, tenantId), key)),
+      ...(keys ? [verifierOf(name ?? originOf(origin, tenantId), keys.of(tenantId).checkpoints.publicKey)] : []),
       ...(options.trusted ?? []),
     ];
     const since = options.incremental ? await this.lastIntact(tenantId, trusted) : undefined;
-    const { checkpoints, checkSignatures, skipState } = options;
+    const { checkpoints, checkSignatures, skipState, lateAfter } = options;
     const result = await verifyDatabase(
       pool,
       tenantId,
@@ -73,6 +75,7 @@ export class Verifier {
         checkpoints,
         checkSignatures,
         skipState,
+        lateAfter,
         since,
         overdueAfter,
         defaultOrigin: originOf(origin, tenantId),

@@ -5,7 +5,7 @@ import type { HashedEvent } from '../format/event-hash.js';
 import { CompactTree } from '../format/merkle.js';
 import { NoteError, type NoteVerifier } from '../format/signed-note.js';
 import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
-import { LogStore } from '../log/log-store.js';
+import { LogStore, nameOf } from '../log/log-store.js';
 import { inPoolTransaction } from '../../database/transaction.js';
 import { BrokenTreeError, isStored, STORED_LEVELS, TreeReader } from '../log/tree-reader.js';
 import { type Fault, FaultFound, type VerificationResult } from './fault.js';
@@ -26,6 +26,8 @@ export interface DatabaseTrust {
   skipState?: boolean;
   /** Checkpoint of an earlier verification: what it covers is not read again. */
   since?: { size: number; root: Buffer };
+  /** Milliseconds from an event to its sealing from which on it is reported as late. */
+  lateAfter?: number;
   /** Unsealed events older than this many milliseconds are overdue. */
   overdueAfter: number;
   /** How a log is called that was never sealed. */
@@ -98,14 +100,13 @@ class DatabaseVerification {
   }
 
   private async begin(origin: string): Promise<LogVerifier> {
-    const { trusted, checkSignatures } = this.trust;
+    const { trusted, checkSignatures, lateAfter } = this.trust;
     const tree = await this.verifiedTree();
-    const keys = (await this.store.keys()).findLast(({ validFrom }) => validFrom <= tree.size);
-    const anyKey = trusted[0]?.rawPublicKey ?? Buffer.alloc(32);
-    const chain = new KeyChain(origin, keys?.publicKey ?? anyKey, keys?.validFrom ?? 0);
     return new LogVerifier({
       tenantId: this.tenantId,
-      keys: chain,
+      origin,
+      keys: await this.chainAt(tree.size),
+      lateAfter,
       trusted,
       checkSignatures,
       tree,
@@ -113,6 +114,15 @@ class DatabaseVerification {
         if (isStored(node)) this.computedNodes.push({ ...node, hash });
       },
     });
+  }
+
+  /** Names and keys where the verification begins. */
+  private async chainAt(size: number): Promise<KeyChain> {
+    if (size === 0) return new KeyChain();
+    const first = await this.store.firstOrigin();
+    const keys = (await this.store.keys()).findLast(({ validFrom }) => validFrom <= size);
+    if (first === null || !keys) return new KeyChain();
+    return new KeyChain({ ...keys, origin: nameOf({ first, generation: keys.generation }) });
   }
 
   /** What was verified earlier, if it is there still as it was; else nothing, so that all is read to find what is wrong. */
@@ -170,6 +180,7 @@ class DatabaseVerification {
       index: row.index,
       event: this.hashed({ ...row, eventId: row.eventId }),
       eventHash: row.eventHash,
+      sealedUs: row.sealedUs,
       signature: row.signature,
       before: row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined,
     });

@@ -21,7 +21,21 @@ export async function* writeExport({ header, page }: ExportSource): AsyncGenerat
 }
 
 function exportLine(line: ExportLine): ExportLine {
-  const { index, stream, version, eventId, type, actor, occurredUs, body, prevHash, eventHash, format, signature } =
-    line;
-  return { index, stream, version, eventId, type, actor, occurredUs, body, prevHash, eventHash, format, signature };
+  const { index, stream, version, eventId, type, actor, occurredUs, body, prevHash, eventHash, format } = line;
+  const { sealedUs, signature } = line;
+  return {
+    index,
+    stream,
+    version,
+    eventId,
+    type,
+    actor,
+    occurredUs,
+    body,
+    prevHash,
+    eventHash,
+    format,
+    sealedUs,
+    signature,
+  };
 }

@@ -61,7 +61,10 @@ function resume({ fromCheckpoint }: { fromCheckpoint: string }): Promise<void> {
     const tenantId = tenantOf(origin, tools.settings.origin);
     if (tenantId === undefined)
       throw new Error(`The checkpoint is of the log ${origin}, which AUDIT_ORIGIN doesn't know.`);
-    const size = await resumeLog(sealingTools(tools), tenantId, note);
-    console.log(`${origin} goes on from ${size} events. The break is logged as leaf ${size}.`);
+    const resumed = await resumeLog(sealingTools(tools), tenantId, note);
+    console.log(
+      `The log goes on from ${resumed.size} events as ${resumed.origin}. The break is logged as leaf ${resumed.size}.`,
+    );
+    console.log('Hand out its new verifier key: `waybill audit keys`.');
   });
 }

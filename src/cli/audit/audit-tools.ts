@@ -3,7 +3,6 @@ import {
   CheckpointDirectory,
   originOf,
   overdueAfter,
-  readSigningKey,
   type SealingTools,
   sealerPool,
   SigningKeys,
@@ -40,7 +39,7 @@ export async function withAuditTools<T>(work: (tools: AuditTools) => Promise<T>)
 }
 
 /** @throws Error when there is no signing key */
-export function sealingTools({ pool, key, settings, directory }: AuditTools): SealingTools {
+export function sealingTools({ pool, key, settings, directory }: AuditTools): SealingTools & { keys: SigningKeys } {
   if (!key) throw new Error('AUDIT_SIGNING_KEY_FILE is not set. Set it to the PEM file of the key in force.');
   return { pool, keys: new SigningKeys(key), origin: settings.origin, directory };
 }
@@ -50,7 +49,7 @@ export function verifierFor({ pool, key, settings, directory }: AuditTools): Ver
     pool,
     origin: settings.origin,
     directory,
-    publicKeys: key ? [readSigningKey(key).publicKey] : [],
+    keys: key && new SigningKeys(key),
     overdueAfter: overdueAfter(settings.sealInterval),
   });
 }
@@ -62,8 +61,12 @@ export async function allTenants(pool: Pool): Promise<number[]> {
 
 /** The tenant of a log, as its name says; undefined when it isn't one of this service's. */
 export function tenantOf(origin: string, base: string): number | undefined {
-  const tenant = Number(origin.slice(base.length + 1));
-  return Number.isSafeInteger(tenant) && origin === originOf(base, tenant) ? tenant : undefined;
+  const [tenant = Number.NaN, generation] = origin
+    .slice(base.length + 1)
+    .split('/')
+    .map(Number);
+  const isOwn = Number.isSafeInteger(tenant) && origin === originOf(base, tenant, generation);
+  return isOwn ? tenant : undefined;
 }
 
 /** For commander: a tenant's id. */

@@ -103,7 +103,7 @@ function show(result: VerificationResult, { json }: { json?: boolean }): void {
     console.log(JSON.stringify(result));
     return;
   }
-  const { verdict, fault, origin, size, streams, unsealed, fromIndex, root, breaks, signaturesChecked } = result;
+  const { verdict, fault, origin, size, streams, unsealed, fromIndex, root, breaks, late } = result;
   const number = (value: number): string => value.toLocaleString('en-US');
   console.log(`${origin}: ${verdict}${fault ? `, ${fault.code}` : ''}`);
   if (fault) {
@@ -122,9 +122,15 @@ function show(result: VerificationResult, { json }: { json?: boolean }): void {
     console.log(`  root ${root}`);
   }
   if (fromIndex > 0) console.log(`  the first ${number(fromIndex)} events were verified earlier and not read again`);
-  if (!signaturesChecked) console.log('  signatures were not checked');
+  if (!result.signaturesChecked) console.log('  signatures were not checked');
+  if (late) console.log(`  ${lateLine(late)}`);
   for (const { index, abandonedSize } of breaks)
     console.log(
       `  leaf ${index} says that the log was restored to an older state: ${number(abandonedSize)} events had been published before`,
     );
+}
+
+function lateLine({ count, firstIndex, greatestSeconds }: NonNullable<VerificationResult['late']>): string {
+  const number = count.toLocaleString('en-US');
+  return `${number} events were sealed more than a day after they occurred, up to ${Math.floor(greatestSeconds / 86_400)} days; the first is leaf ${firstIndex}`;
 }

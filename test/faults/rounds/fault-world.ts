@@ -99,6 +99,7 @@ export class FaultWorld {
       DATABASE_URL: this.postgres.appUrl,
       SEALER_DATABASE_URL: this.postgres.sealerUrl,
       AUDIT_SIGNING_KEY: this.signingKey,
+      AUDIT_ORIGIN: 'audit.faults',
       AUDIT_CHECKPOINT_DIR: this.checkpointDir,
       AUDIT_SEAL_INTERVAL: `${SEAL_INTERVAL_MS}ms`,
     };

@@ -49,7 +49,7 @@ describe('waybill audit', () => {
     const all = await audit(['verify']);
     expect(all).toMatchObject({
       exit: 0,
-      out: expect.stringContaining(`${ORIGIN}/1: intact\n  3 events in the log, 3 streams read`),
+      out: expect.stringContaining(`${ORIGIN}/1: intact\n  4 events in the log, 4 streams read`),
     });
     expect(all.out).toContain(`${ORIGIN}/2: intact`);
     await service.as('operator').post('/v1/orders', orderBody());
@@ -57,7 +57,7 @@ describe('waybill audit', () => {
     const more = await audit(['verify', '--tenant', '1', '--incremental']);
     expect(more).toMatchObject({
       exit: 0,
-      out: expect.stringContaining('the first 3 events were verified earlier and not read again'),
+      out: expect.stringContaining('the first 4 events were verified earlier and not read again'),
     });
   });
 
@@ -83,7 +83,7 @@ describe('waybill audit', () => {
     expect(await audit(offline, nowhere)).toMatchObject({
       exit: 1,
       out: expect.stringMatching(
-        /tampered, HASH_MISMATCH\n.* \(leaf 0, order\/.*, version 1\)\n {2}0 events of 0 streams were read before it\n$/,
+        /tampered, HASH_MISMATCH\n.* \(leaf 1, order\/.*, version 1\)\n {2}1 events of 1 streams were read before it\n$/,
       ),
     });
     expect(await audit(['verify', '--export', file('none'), '--vkey', vkey], nowhere)).toMatchObject({

@@ -1,11 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { parseSigningKey, generateSigningKey } from '../../../src/audit/format/signing-key.js';
-import { verifierOf } from '../../../src/audit/format/signed-note.js';
+import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
 import { resumeLog } from '../../../src/audit/log/resume-log.js';
 import { rotateKey } from '../../../src/audit/log/rotate-key.js';
-import { SigningKeys } from '../../../src/audit/log/signing-keys.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { type Sealing, startSealing } from '../../support/audit.js';
+import { keysOf, logKeysOf, type Sealing, startSealing, verifierKeyOf } from '../../support/audit.js';
 import { orderBody } from '../../support/builders.js';
 
 describe('keys and breaks of a log', () => {
@@ -26,26 +24,24 @@ describe('keys and breaks of a log', () => {
   };
   const rotate = async () => {
     const pem = generateSigningKey();
-    const next = parseSigningKey(pem);
+    const next = logKeysOf(pem);
     await rotateKey(sealing.tools, 1, next);
     const old = sealing.tools.keys;
-    sealing.tools.keys = new SigningKeys({ pem });
-    return { old, next };
+    sealing.tools.keys = keysOf(pem);
+    return { old, next, pem };
   };
 
   it('fault 30: after two rotations everything verifies, with any of the three keys', async () => {
     await place(3);
-    const first = sealing.tools.keys.current.publicKey;
-    const { next: second } = await rotate();
+    const { pem: second } = await rotate();
     await place(3);
-    const { next: third } = await rotate();
+    const { pem: third } = await rotate();
     await place(3);
-    for (const key of [first, second.publicKey, third.publicKey]) {
-      const result = await sealing.verify({ trusted: [verifierOf('audit.test/1', key)] });
-      expect(result).toMatchObject({ verdict: 'intact', size: 11 });
+    for (const pem of [sealing.pem, second, third]) {
+      const result = await sealing.verify({ trusted: [verifierKeyOf(pem)] });
+      expect(result).toMatchObject({ verdict: 'intact', size: 12 });
     }
-    const stranger = parseSigningKey(generateSigningKey()).publicKey;
-    expect(await sealing.verify({ trusted: [verifierOf('audit.test/1', stranger)] })).toMatchObject({
+    expect(await sealing.verify({ trusted: [verifierKeyOf(generateSigningKey())] })).toMatchObject({
       verdict: 'unverifiable',
       fault: { code: 'UNKNOWN_KEY' },
     });
@@ -56,7 +52,7 @@ describe('keys and breaks of a log', () => {
     const { old } = await rotate();
     sealing.tools.keys = old;
     await expect(place(1)).rejects.toThrow('sealed with another key');
-    await expect(rotateKey(sealing.tools, 1, old.current)).rejects.toThrow('never taken again');
+    await expect(rotateKey(sealing.tools, 1, old.of(1))).rejects.toThrow('never taken again');
   });
 
   it('a rotation that was interrupted may run again: logs that have the key are left alone', async () => {
@@ -66,39 +62,62 @@ describe('keys and breaks of a log', () => {
   });
 
   it('refuses to seal a restored database until a break is logged, which every verification reports', async () => {
-    await place(2);
+    await place(1);
+    await place(1);
     const early = (await sealing.directory.read(1)) ?? '';
-    await cutLogTo(0);
-    await expect(sealing.seal()).rejects.toThrow('fewer than the 2 published');
-    await expect(resumeLog(sealing.tools, 1, early.replace('audit', 'audio'))).rejects.toThrow(
-      'signature of the note is wrong',
-    );
+    await cutLogTo(2);
+    await expect(sealing.seal()).rejects.toThrow('fewer than the 3 published');
+    const forged = early.replace(/\n3\n/, '\n4\n');
+    await expect(resumeLog(sealing.tools, 1, forged)).rejects.toThrow('signature of the note is wrong');
+    const foreign = early.replace('audit', 'audio');
+    await expect(resumeLog(sealing.tools, 1, foreign)).rejects.toThrow('is of the log audio.test/1');
 
-    expect(await resumeLog(sealing.tools, 1, early)).toBe(0);
+    expect(await resumeLog(sealing.tools, 1, early)).toEqual({ origin: 'audit.test/1/2', size: 2 });
     await place(3);
     const result = await sealing.verify();
-    expect(result).toMatchObject({ verdict: 'intact', breaks: [{ index: 0, abandonedSize: 2, abandonedNote: early }] });
+    expect(result).toMatchObject({
+      verdict: 'intact',
+      origin: 'audit.test/1/2',
+      breaks: [{ index: 2, origin: 'audit.test/1/2', abandonedSize: 3, abandonedNote: early }],
+    });
     // Whoever kept the checkpoint sees that what it covered is gone.
     expect(await sealing.verify({ checkpoints: [early] })).toMatchObject({
       verdict: 'tampered',
-      fault: { code: 'INCONSISTENT', detail: expect.stringContaining('leaf 0 says that the log was restored') },
+      fault: { code: 'INCONSISTENT', detail: expect.stringContaining('leaf 2 says that the log was restored') },
     });
     await expect(resumeLog(sealing.tools, 1, (await sealing.directory.read(1)) ?? '')).rejects.toThrow(
       'nothing to resume',
     );
   });
 
+  it('begins a log anew, and breaks it at once, where the restored database has none', async () => {
+    await place(2);
+    const early = (await sealing.directory.read(1)) ?? '';
+    await cutLogTo(0);
+    await sealing.tamper('DELETE FROM audit.logs; DELETE FROM audit.keys');
+    await service.as('operator').post('/v1/orders', orderBody());
+    await expect(sealing.seal()).rejects.toThrow('fewer than the 3 published');
+    expect(await resumeLog(sealing.tools, 1, early)).toEqual({ origin: 'audit.test/1/2', size: 1 });
+    await sealing.seal();
+    expect(await sealing.verify()).toMatchObject({
+      verdict: 'intact',
+      origin: 'audit.test/1/2',
+      size: 3,
+      breaks: [{ index: 1, abandonedSize: 3 }],
+    });
+  });
+
   it('a crash between the commit of a break and its publication is made good by the next sealing', async () => {
     await place(1);
     await place(1);
     const early = (await sealing.directory.read(1)) ?? '';
-    await cutLogTo(1);
+    await cutLogTo(2);
     const { directory } = sealing.tools;
     await resumeLog({ ...sealing.tools, directory: null }, 1, early);
     expect(await directory?.read(1)).toBe(early);
     await place(1);
-    expect(await directory?.read(1)).toMatch(/^audit\.test\/1\n3\n/);
-    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', breaks: [{ index: 1 }] });
+    expect(await directory?.read(1)).toMatch(/^audit\.test\/1\/2\n4\n/);
+    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', breaks: [{ index: 2 }] });
   });
 
   /** As after the restore of an older dump: what came later was never there. */
@@ -107,6 +126,7 @@ describe('keys and breaks of a log', () => {
       CREATE TEMP TABLE late AS SELECT stream FROM audit.leaves WHERE leaf_index >= ${size};
       DELETE FROM audit.leaves WHERE leaf_index >= ${size};
       DELETE FROM audit.checkpoints WHERE size > ${size};
+      DELETE FROM audit.queue;
       DELETE FROM audit.events WHERE stream IN (SELECT stream FROM late);
       DELETE FROM waybill.order_contacts WHERE 'order/' || order_id IN (SELECT stream FROM late);
       DELETE FROM waybill.order_lines WHERE 'order/' || order_id IN (SELECT stream FROM late);

@@ -3,12 +3,12 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parseCheckpoint } from '../../../src/audit/format/checkpoint.js';
 import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
-import { generateSigningKey, parseSigningKey } from '../../../src/audit/format/signing-key.js';
-import { openNote, verifierOf } from '../../../src/audit/format/signed-note.js';
+import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
+import { openNote } from '../../../src/audit/format/signed-note.js';
 import { LogGrowth } from '../../../src/audit/log/log-growth.js';
 import { verifyExport } from '../../../src/audit/verify/verify-export.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { sealerSettings, startSealing } from '../../support/audit.js';
+import { sealerSettings, startSealing, verifierKeyOf } from '../../support/audit.js';
 import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';
 import { eventually } from '../../support/waiting.js';
 
@@ -26,7 +26,7 @@ interface Feed {
 
 describe('the routes of the audit log', () => {
   const pem = generateSigningKey();
-  const key = verifierOf('audit.test/1', parseSigningKey(pem).publicKey);
+  const key = verifierKeyOf(pem);
   let service: TestApp;
   beforeAll(async () => {
     service = await startTestApp({ env: await sealerSettings(pem) });
@@ -233,11 +233,12 @@ describe('the routes of the audit log', () => {
   it("show nothing of another tenant's log", async () => {
     expect((await service.asOther('auditor').get<Feed>('/v1/audit/events')).body.data).toEqual([]);
     const { body } = await service.asOther('operator').post<Order>('/v1/orders', orderBody());
-    const [event] = await eventually(async () => {
+    const [start, event] = await eventually(async () => {
       const { data } = (await service.asOther('auditor').get<Feed>('/v1/audit/events')).body;
       return data.length > 0 && data;
     });
-    expect(event).toMatchObject({ stream: `order/${body.id}`, logIndex: 0 });
+    expect(start).toMatchObject({ stream: 'log/2', type: 'log.started', logIndex: 0 });
+    expect(event).toMatchObject({ stream: `order/${body.id}`, logIndex: 1 });
   });
 });
 

@@ -1,13 +1,14 @@
 import { cp, rm } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
+import { signCheckpoint } from '../../../src/audit/format/checkpoint.js';
 import { LogStore } from '../../../src/audit/log/log-store.js';
 import { sealBatch } from '../../../src/audit/log/seal-batch.js';
 import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { TreeReader } from '../../../src/audit/log/tree-reader.js';
 import type { FaultCode } from '../../../src/audit/verify/fault.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { type Sealing, startSealing } from '../../support/audit.js';
+import { ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
 import { type Order, orderBody } from '../../support/builders.js';
 import { copyDatabase, type TestDatabase } from '../../support/database.js';
 
@@ -130,7 +131,7 @@ describe('tampering as a superuser with the triggers off', () => {
     original = await startTestApp();
     intact = await startSealing(original.database);
     await history(original, intact);
-    expect(await intact.verify()).toMatchObject({ verdict: 'intact', size: 9, streams: 3 });
+    expect(await intact.verify()).toMatchObject({ verdict: 'intact', size: 10, streams: 4 });
     await intact.pool.end();
     await original.app.close();
   });
@@ -158,8 +159,8 @@ describe('tampering as a superuser with the triggers off', () => {
   }
 
   /** The second event of the first order's stream. */
-  const victim = `tenant_id = 1 AND version = 2 AND stream = (SELECT min(stream) FROM audit.events WHERE tenant_id = 1)`;
-  const firstStream = `(SELECT min(stream) FROM audit.events WHERE tenant_id = 1)`;
+  const victim = `tenant_id = 1 AND version = 2 AND stream = (SELECT min(stream) FROM audit.events WHERE tenant_id = 1 AND stream LIKE 'order/%')`;
+  const firstStream = `(SELECT min(stream) FROM audit.events WHERE tenant_id = 1 AND stream LIKE 'order/%')`;
   const lastStream = `(SELECT max(stream) FROM audit.events WHERE tenant_id = 1)`;
   const rehash = (
     where: string,
@@ -173,11 +174,8 @@ describe('tampering as a superuser with the triggers off', () => {
       ${rehash(`tenant_id = 1 AND stream = ${stream} AND version = v`)}
     END LOOP; END $$;`;
 
-  async function rootOf(size: number): Promise<string> {
-    return inPoolTransaction(sealing.pool, async (client) => {
-      const root = await new TreeReader(new LogStore(client, 1)).root(size);
-      return `\\x${root.toString('hex')}`;
-    });
+  function rootOf(size: number): Promise<Buffer> {
+    return inPoolTransaction(sealing.pool, (client) => new TreeReader(new LogStore(client, 1)).root(size));
   }
 
   const cases: [what: string, sql: string, expected: FaultCode][] = [
@@ -234,13 +232,13 @@ describe('tampering as a superuser with the triggers off', () => {
     [
       'fault 27: cuts a tail together with its queue rows and leaves',
       `DELETE FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream} AND version = 3;
-        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 8; DELETE FROM audit.queue`,
+        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 9; DELETE FROM audit.queue`,
       'SIZE_BELOW_CHECKPOINT',
     ],
     [
       'fault 27: cuts a tail with leaves and the stored checkpoint',
       `DELETE FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream} AND version = 3;
-        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 8; DELETE FROM audit.checkpoints WHERE tenant_id = 1`,
+        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 9; DELETE FROM audit.checkpoints WHERE tenant_id = 1`,
       'SIZE_BELOW_CHECKPOINT',
     ],
     [
@@ -269,7 +267,7 @@ describe('tampering as a superuser with the triggers off', () => {
     [
       'duplicates the last leaf',
       `ALTER TABLE audit.leaves DROP CONSTRAINT leaves_event_key;
-        INSERT INTO audit.leaves SELECT tenant_id, 9, stream, version, signature, leaf_hash FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 8`,
+        INSERT INTO audit.leaves SELECT tenant_id, 10, stream, version, sealed_us, signature, leaf_hash FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 9`,
       'FORK',
     ],
     [
@@ -333,18 +331,23 @@ describe('tampering as a superuser with the triggers off', () => {
   it('is found out when it rewrites a suffix of the same length, even with the signing key', async () => {
     const published = await sealing.directory.read(1);
     await sealing.tamper(`
-      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= 6;
+      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= 7;
       DELETE FROM audit.checkpoints WHERE tenant_id = 1;
       DELETE FROM audit.queue;
       UPDATE audit.events SET body = replace(body, 'confirmed', 'shipped') WHERE tenant_id = 1 AND version = 2 AND stream = ${lastStream};
       ${rechain(lastStream)}
       INSERT INTO audit.queue SELECT tenant_id, stream, version, occurred_us FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream}`);
-    await sealing.tamper(`INSERT INTO audit.checkpoints SELECT 1, 6, '${await rootOf(6)}', 'forged'`);
+    const { checkpoints } = sealing.tools.keys.of(1);
+    const signer = { name: `${ORIGIN}/1`, privateKey: checkpoints.privateKey, rawPublicKey: checkpoints.publicKey };
+    const forged = signCheckpoint({ origin: `${ORIGIN}/1`, size: 7, root: await rootOf(7) }, [signer]);
+    await sealing.tamper(
+      `INSERT INTO audit.checkpoints SELECT 1, 7, '\\x${(await rootOf(7)).toString('hex')}', '${forged}'`,
+    );
     // A thief of the key has everything but what was published.
     const thief = { ...sealing.tools, directory: null };
     expect(await sealBatch(thief, 1)).toBe(3);
-    await sealing.tamper(`DELETE FROM audit.checkpoints WHERE note = 'forged'`);
-    expect(await sealing.verify({ directory: null, skipState: true })).toMatchObject({ verdict: 'intact', size: 9 });
+    await sealing.tamper('DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size = 7');
+    expect(await sealing.verify({ directory: null, skipState: true })).toMatchObject({ verdict: 'intact', size: 10 });
     expect(await sealing.verify({ directory: null, checkpoints: [published ?? ''] })).toMatchObject({
       fault: { code: 'INCONSISTENT' },
     });
@@ -366,7 +369,7 @@ describe('tampering as a superuser with the triggers off', () => {
       });
       // The sealer of the restored database refuses as well.
       const tools = { ...older.tools, directory: sealing.directory };
-      await expect(sealBatch(tools, 1)).rejects.toThrow('fewer than the 10 published');
+      await expect(sealBatch(tools, 1)).rejects.toThrow('fewer than the 11 published');
       expect(await sealing.directory.read(1)).not.toBe(old);
       await older.close();
     } finally {

@@ -5,17 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { generateSigningKey, parseSigningKey } from '../../../src/audit/format/signing-key.js';
-import { parseVerifierKey, verifierKeyText } from '../../../src/audit/format/signed-note.js';
+import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
+import { type NoteVerifier, parseVerifierKey, verifierKeyText } from '../../../src/audit/format/signed-note.js';
 import { exportSource } from '../../../src/audit/log/export-source.js';
 import { rotateKey } from '../../../src/audit/log/rotate-key.js';
-import { SigningKeys } from '../../../src/audit/log/signing-keys.js';
 import { type ExportHeader, type ExportLine, UnreadableExport } from '../../../src/audit/verify/export-format.js';
 import type { VerificationResult } from '../../../src/audit/verify/fault.js';
 import { verifyExport } from '../../../src/audit/verify/verify-export.js';
 import { writeExport } from '../../../src/audit/verify/write-export.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
+import { keysOf, logKeysOf, ORIGIN, type Sealing, startSealing, verifierKeyOf } from '../../support/audit.js';
 import { type Order, orderBody } from '../../support/builders.js';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -37,7 +36,7 @@ describe('two verifiers of one format', () => {
     folder = await mkdtemp(join(tmpdir(), 'waybill-verifiers-'));
     service = await startTestApp();
     sealing = await startSealing(service.database);
-    keys.push(vkey());
+    keys.push(textOf(verifierKeyOf(sealing.pem)));
     for (let rotation = 0; rotation < 3; rotation += 1) {
       const { body } = await service
         .as('operator')
@@ -47,9 +46,9 @@ describe('two verifiers of one format', () => {
       kept.push((await sealing.directory.read(1)) ?? '');
       if (rotation === 2) break;
       const pem = generateSigningKey();
-      await rotateKey(sealing.tools, 1, parseSigningKey(pem));
-      sealing.tools.keys = new SigningKeys({ pem });
-      keys.push(vkey());
+      await rotateKey(sealing.tools, 1, logKeysOf(pem));
+      sealing.tools.keys = keysOf(pem);
+      keys.push(textOf(verifierKeyOf(pem)));
     }
     await service.as('admin').post('/v1/customers/c-42/erasure', undefined);
     await sealing.seal();
@@ -61,7 +60,7 @@ describe('two verifiers of one format', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  const vkey = (): string => verifierKeyText(`${ORIGIN}/1`, sealing.tools.keys.current.publicKey);
+  const textOf = ({ name, rawPublicKey }: NoteVerifier): string => verifierKeyText(name, rawPublicKey);
   const exported = async (): Promise<string[]> => {
     const source = await exportSource(sealing.pool, 1);
     let text = '';
@@ -88,9 +87,9 @@ describe('two verifiers of one format', () => {
   });
 
   it('agree that nobody can say anything of it with a key that is not its own', async () => {
-    const stranger = parseSigningKey(generateSigningKey()).publicKey;
-    await expectBoth(intact, { keys: [verifierKeyText(`${ORIGIN}/1`, stranger)] }, { exit: 2, code: 'UNKNOWN_KEY' });
-    const otherName = verifierKeyText(`${ORIGIN}/2`, sealing.tools.keys.current.publicKey);
+    const stranger = textOf(verifierKeyOf(generateSigningKey()));
+    await expectBoth(intact, { keys: [stranger] }, { exit: 2, code: 'UNKNOWN_KEY' });
+    const otherName = verifierKeyText(`${ORIGIN}/2`, verifierKeyOf(sealing.pem).rawPublicKey);
     await expectBoth(intact, { keys: [otherName] }, { exit: 2, code: 'UNKNOWN_KEY' });
   });
 
@@ -107,11 +106,12 @@ describe('two verifiers of one format', () => {
     ['a hash', () => editLine(2, (line) => (line.eventHash = flip(line.eventHash))), 'HASH_MISMATCH'],
     ['the tenant', () => editHeader((header) => (header.tenantId = 2)), 'HASH_MISMATCH'],
     ['a signature', () => editLine(2, (line) => (line.signature = `AAAA${line.signature.slice(4)}`)), 'BAD_SIGNATURE'],
-    ['the first key', () => editHeader((header) => (header.firstKey = keys[1]!)), 'BAD_SIGNATURE'],
+    ['the time of sealing', () => editLine(2, (line) => (line.sealedUs += 1)), 'BAD_SIGNATURE'],
     ['an index', () => editLine(2, (line) => (line.index = 7)), 'GAP'],
     ['a missing line', () => intact.toSpliced(2, 1), 'GAP'],
     ['two lines changed over', () => intact.with(1, intact[2]!).with(2, intact[1]!), 'GAP'],
-    ['a missing version', () => renumber(intact.toSpliced(1, 1)), 'GAP'],
+    ['a missing version', () => renumber(intact.toSpliced(2, 1)), 'GAP'],
+    ['a missing start', () => renumber(intact.toSpliced(1, 1)), 'GAP'],
     ['a doubled event', () => renumber([...intact, intact.at(-1)!]), 'FORK'],
     ['a cut tail', () => intact.slice(0, -1), 'SIZE_BELOW_CHECKPOINT'],
     [
@@ -130,8 +130,8 @@ describe('two verifiers of one format', () => {
 
   it('agree that an export which ends before a kept checkpoint was cut, also when it brings a checkpoint of its own', async () => {
     const short = [
-      JSON.stringify({ ...(JSON.parse(intact[0]!) as ExportHeader), size: 2, checkpoint: kept[0] }),
-      ...intact.slice(1, 3),
+      JSON.stringify({ ...(JSON.parse(intact[0]!) as ExportHeader), size: 3, checkpoint: kept[0] }),
+      ...intact.slice(1, 4),
     ];
     await expectBoth(short, { keys: [keys[0]!] }, { exit: 0, code: null });
     await expectBoth(short, { keys: [keys[0]!], checkpoints: [kept[1]!] }, { exit: 1, code: 'SIZE_BELOW_CHECKPOINT' });
@@ -163,10 +163,10 @@ describe('two verifiers of one format', () => {
 
   it('verify the test vectors of the document', async () => {
     const document = await readFile(join(ROOT, 'docs/audit-format.md'), 'utf8');
-    const [, vectors = ''] = /An export of two events:\n\n```\n(.*?)\n```/s.exec(document) ?? [];
+    const [, vectors = ''] = /An export of three events:\n\n```\n(.*?)\n```/s.exec(document) ?? [];
     const lines = vectors.split('\n');
-    const { firstKey } = JSON.parse(lines[0]!) as ExportHeader;
-    await expectBoth(lines, { keys: [firstKey] }, { exit: 0, code: null });
+    const [, key = ''] = /Its verifier key is `([^`]+)`/.exec(document) ?? [];
+    await expectBoth(lines, { keys: [key] }, { exit: 0, code: null });
   });
 
   function renumber([header, ...lines]: string[]): string[] {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
-import { eventPreimage } from '../../../src/audit/format/event-hash.js';
+import { eventPreimage, int8be } from '../../../src/audit/format/event-hash.js';
 import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
 import { exportSource } from '../../../src/audit/log/export-source.js';
 import { LogStore } from '../../../src/audit/log/log-store.js';
@@ -21,6 +21,8 @@ import { withClient } from '../../support/sql.js';
 const STREAMS = 700;
 const VERSIONS = 3;
 const EVENTS = STREAMS * VERSIONS;
+/** With the one that starts the log. */
+const SIZE = EVENTS + 1;
 
 interface SigstoreCheckpoint {
   logSize: bigint;
@@ -70,25 +72,25 @@ describe('a log of thousands of events', () => {
   it('verifies, and knows the end of each stream in at most 80 bytes', async () => {
     expect(await sealing.verify({ skipState: true })).toMatchObject({
       verdict: 'intact',
-      size: EVENTS,
-      streams: STREAMS,
+      size: SIZE,
+      streams: STREAMS + 1,
     });
   });
 
   it('stores a node for each 256 leaves, and proves any event by few reads', async () => {
     const { root } = openCheckpoint(note, sealing.trusted);
     const [nodes] = await sealing.sql<{ count: string }>('SELECT count(*) FROM audit.nodes');
-    expect(Number(nodes?.count)).toBe(Math.floor(EVENTS / 256));
-    for (const index of [0, 1, 255, 256, 511, 1000, 2047, 2048, EVENTS - 1]) {
+    expect(Number(nodes?.count)).toBe(Math.floor(SIZE / 256));
+    for (const index of [0, 1, 255, 256, 511, 1000, 2047, 2048, SIZE - 1]) {
       await withTree(async (tree, store) => {
         const [leaf] = await store.leafHashes(index, index + 1);
-        expect(verifyInclusion(leaf!, index, EVENTS, await tree.inclusionProof(index, EVENTS), root)).toBe(true);
+        expect(verifyInclusion(leaf!, index, SIZE, await tree.inclusionProof(index, SIZE), root)).toBe(true);
       });
     }
-    for (const from of [1, 255, 256, 257, 1024, 2048, EVENTS]) {
+    for (const from of [1, 255, 256, 257, 1024, 2048, SIZE]) {
       await withTree(async (tree) => {
-        const proof = await tree.consistencyProof(from, EVENTS);
-        expect(verifyConsistency(from, await tree.root(from), EVENTS, root, proof)).toBe(true);
+        const proof = await tree.consistencyProof(from, SIZE);
+        expect(verifyConsistency(from, await tree.root(from), SIZE, root, proof)).toBe(true);
       });
     }
   });
@@ -102,17 +104,17 @@ describe('a log of thousands of events', () => {
 
   it("has notes and proofs that Sigstore's verifier accepts", async () => {
     const source = await exportSource(sealing.pool, 1);
-    for (const index of [0, 700, EVENTS - 1]) {
+    for (const index of [0, 700, SIZE - 1]) {
       const [line] = await source!.page(index - 1, 1);
-      const hashes = await withTree((tree) => tree.inclusionProof(index, EVENTS));
+      const hashes = await withTree((tree) => tree.inclusionProof(index, SIZE));
       const entry = entryOf(line!, hashes);
       const checkpoint = verifyCheckpoint(entry, [log()]);
-      expect(checkpoint.logSize).toBe(BigInt(EVENTS));
+      expect(checkpoint.logSize).toBe(BigInt(SIZE));
       verifyMerkleInclusion(entry, checkpoint);
       entry.canonicalizedBody[5]! ^= 1;
       expect(() => verifyMerkleInclusion(entry, checkpoint)).toThrow('root hash');
     }
-    const forged = note.replace(`\n${EVENTS}\n`, `\n${EVENTS - 1}\n`);
+    const forged = note.replace(`\n${SIZE}\n`, `\n${SIZE - 1}\n`);
     const line = (await source!.page(-1, 1))[0]!;
     expect(() => verifyCheckpoint({ ...entryOf(line, []), ...noteEntry(forged) }, [log()])).toThrow(
       'invalid checkpoint signature',
@@ -137,8 +139,8 @@ describe('a log of thousands of events', () => {
     expect(pages).toBeLessThanOrEqual(2);
     let rest = 0;
     for (let next = await reader.next(); !next.done; next = await reader.next()) rest += (next.value as Buffer).length;
-    expect(pages).toBe(Math.ceil(EVENTS / 200));
-    expect(rest).toBeGreaterThan(EVENTS * 500);
+    expect(pages).toBe(Math.ceil(SIZE / 200));
+    expect(rest).toBeGreaterThan(SIZE * 500);
   });
 
   it('is read again only from where the last verification ended', async () => {
@@ -147,15 +149,15 @@ describe('a log of thousands of events', () => {
     await sealing.seal();
     expect(await sealing.verify({ since: last, skipState: true })).toMatchObject({
       verdict: 'intact',
-      fromIndex: EVENTS,
-      size: EVENTS + 1,
+      fromIndex: SIZE,
+      size: SIZE + 1,
       streams: 1,
     });
     // A leaf that changed shows in the root of what was verified; then everything is read, to find which one it is.
-    await sealing.tamper(`UPDATE audit.leaves SET leaf_hash = sha256('x') WHERE leaf_index = ${EVENTS - 1}`);
+    await sealing.tamper(`UPDATE audit.leaves SET leaf_hash = sha256('x') WHERE leaf_index = ${SIZE - 1}`);
     expect(await sealing.verify({ since: last, skipState: true })).toMatchObject({
       fromIndex: 0,
-      fault: { code: 'HASH_MISMATCH', index: EVENTS - 1 },
+      fault: { code: 'HASH_MISMATCH', index: SIZE - 1 },
     });
   });
 
@@ -172,9 +174,9 @@ describe('a log of thousands of events', () => {
   }
 
   function entryOf(line: ExportLine, hashes: Buffer[]): SigstoreEntry {
-    const { event, signature } = leafOf(line, 1);
+    const { event, sealedUs, signature } = leafOf(line, 1);
     return {
-      canonicalizedBody: Buffer.concat([eventPreimage(event), signature]),
+      canonicalizedBody: Buffer.concat([eventPreimage(event), int8be(sealedUs), signature]),
       inclusionProof: { logIndex: String(line.index), hashes, checkpoint: { envelope: note } },
     };
   }

@@ -1,0 +1,24 @@
+import type { LogPublicKeys } from '../format/event-hash.js';
+import { publicKeysOf } from '../format/log-keys.js';
+import { verifierKeyText } from '../format/signed-note.js';
+import type { StartedBody } from '../verify/key-chain.js';
+import { appendToLog } from './append-to-log.js';
+import type { LogStore } from './log-store.js';
+import type { OpenLog } from './open-log.js';
+
+/** Puts the first leaf into a log that was just made: it names the log and its keys. */
+export async function startLog(store: LogStore, log: OpenLog): Promise<void> {
+  const keys = publicKeysOf(log.keys);
+  const { firstOrigin: origin } = log;
+  const snapshot: StartedBody['snapshot'] = { id: store.tenantId, origin, ...keyTexts(origin, keys) };
+  const version = await store.recordLogEvent('log.started', snapshot);
+  await store.addKeys({ generation: 1, validFrom: 0, ...keys });
+  await appendToLog(store, log, await store.pendingOf(`log/${store.tenantId}`, version));
+}
+
+export function keyTexts(
+  origin: string,
+  { checkpointKey, eventKey }: LogPublicKeys,
+): { checkpointKey: string; eventKey: string } {
+  return { checkpointKey: verifierKeyText(origin, checkpointKey), eventKey: verifierKeyText(origin, eventKey) };
+}
