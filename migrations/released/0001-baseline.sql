@@ -1055,6 +1055,25 @@ COMMENT ON TABLE waybill.log_policies IS
 
 SELECT waybill.make_tenant_table('waybill.log_policies', 'set is_public to false instead', 'DELETE OR TRUNCATE');
 
+-- migrations/sql/audit/8-publications.sql
+
+SET LOCAL ROLE waybill_audit;
+
+CREATE TABLE audit.publications (
+  tenant_id    bigint NOT NULL,
+  size         bigint NOT NULL,
+  note         text NOT NULL,
+  published_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT publications_pkey PRIMARY KEY (tenant_id, size)
+);
+
+COMMENT ON TABLE audit.publications IS
+  'Checkpoints as they were published: with the cosignatures of the witnesses, where there are some. What is signed and not here is known to nobody outside.';
+
+SELECT audit.make_append_only('audit.publications'), audit.make_sealers('audit.publications');
+
+RESET ROLE;
+
 -- migrations/sql/workflow/1-machines.sql
 
 CREATE TABLE waybill.machines (

@@ -13,6 +13,7 @@ import { SealerMetrics } from './log/sealer-metrics.js';
 import { sealerPool } from './log/sealer-pool.js';
 import { type SigningKeySource, SigningKeys } from './log/signing-keys.js';
 import { LogReader } from './log-reader.js';
+import { ReceiptsService } from './receipts/receipts.service.js';
 import { PublicLogs } from './tiles/public-logs.js';
 import { TilesController } from './tiles/tiles.controller.js';
 import { ProofsService } from './proofs.service.js';
@@ -44,6 +45,7 @@ export class AuditLogModule {
         SealerMetrics,
         LogReader,
         ProofsService,
+        ReceiptsService,
         FeedService,
         PublicLogs,
         ...backgroundWork(settings),

@@ -13,14 +13,17 @@ import {
   ConsistencyProofDto,
   ConsistencyQuery,
   DEFAULT_FEED_PAGE,
+  EventQuery,
   FeedDto,
   FeedQuery,
   InclusionProofDto,
   InclusionQuery,
+  RECEIPT_EXAMPLE,
 } from './dto/log.dto.js';
 import { FeedService } from './feed.service.js';
 import { LogReader } from './log-reader.js';
 import { ProofsService } from './proofs.service.js';
+import { ReceiptsService } from './receipts/receipts.service.js';
 import { writeExport } from './verify/write-export.js';
 
 @ApiTags('audit')
@@ -31,6 +34,7 @@ export class AuditController {
   constructor(
     private readonly feed: FeedService,
     private readonly proofs: ProofsService,
+    private readonly receipts: ReceiptsService,
     private readonly log: LogReader,
     private readonly transactions: TransactionRunner,
   ) {}
@@ -100,6 +104,29 @@ export class AuditController {
   @ApiProblems(notFound, invalidParameter)
   consistency(@Tx() tx: TenantTransaction, @Query() query: ConsistencyQuery): Promise<ConsistencyProofDto> {
     return this.proofs.consistency(tx, query);
+  }
+
+  @Get('receipt')
+  @Roles(...READERS)
+  @Header('content-type', 'text/plain; charset=utf-8')
+  @Header('cache-control', 'no-cache')
+  @ApiOperation({
+    operationId: 'getReceipt',
+    summary: 'A receipt for an event: proof for anybody, for ever, without this service',
+    description:
+      'A C2SP tlog-proof: the event, its place in the log, the proof, and the latest checkpoint with its cosignatures. Keep it beside the order. `waybill audit verify --receipt FILE --vkey KEY` and verifyReceipt of the TypeScript client check it offline. The event is named by its log index, or by its stream and version.',
+  })
+  @ApiProduces('text/plain')
+  @ApiOkResponse({ schema: { type: 'string', example: RECEIPT_EXAMPLE } })
+  @ApiProblems(notFound, invalidParameter)
+  async receipt(
+    @Tx() tx: TenantTransaction,
+    @Query() query: EventQuery,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    const { index, text } = await this.receipts.issue(tx, query);
+    reply.header('content-disposition', `attachment; filename="event-${index}.tlog-proof"`);
+    return text;
   }
 
   @Get('export')

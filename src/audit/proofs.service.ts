@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { TenantTransaction } from '../database/index.js';
 import { NoProof, NothingSealed, NotSealed } from './audit.errors.js';
-import type { ConsistencyProofDto, ConsistencyQuery, InclusionProofDto, InclusionQuery } from './dto/log.dto.js';
+import type {
+  ConsistencyProofDto,
+  ConsistencyQuery,
+  EventQuery,
+  InclusionProofDto,
+  InclusionQuery,
+} from './dto/log.dto.js';
 import { LogReader } from './log-reader.js';
 
 /** Proofs for whoever keeps a receipt or a checkpoint. */
@@ -42,7 +48,8 @@ export class ProofsService {
     };
   }
 
-  private async indexOf(tx: TenantTransaction, { index, stream, version }: InclusionQuery): Promise<number> {
+  /** @throws NoProof, NotSealed */
+  async indexOf(tx: TenantTransaction, { index, stream, version }: EventQuery): Promise<number> {
     const isNamed = stream !== undefined && version !== undefined;
     if (index !== undefined && stream === undefined && version === undefined) return index;
     if (index !== undefined || !isNamed) throw new NoProof('index', 'Give either index, or stream and version.');

@@ -20,6 +20,7 @@ export {
   type SigningKeySource,
 } from './log/signing-keys.js';
 export { verifiedKeys } from './log/verified-keys.js';
+export { ReceiptRefused, type VerifiedReceipt, verifyReceipt } from './receipts/verify-receipt.js';
 export type { VerificationResult } from './verify/fault.js';
 export { readUnverified } from './verify/log-verifier.js';
 export { verifyExport } from './verify/verify-export.js';

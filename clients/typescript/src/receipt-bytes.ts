@@ -58,9 +58,12 @@ export async function rootOf(
   let hash = leaf;
   for (const sibling of proof) {
     if (last === 0) return null;
-    const isRight = node % 2 === 1 || node === last;
-    hash = isRight ? await sha256(NODE, sibling, hash) : await sha256(NODE, hash, sibling);
-    while (isRight && node % 2 === 0 && node !== 0) [node, last] = [node / 2, Math.floor(last / 2)];
+    if (node % 2 === 1 || node === last) {
+      hash = await sha256(NODE, sibling, hash);
+      while (node % 2 === 0 && node !== 0) [node, last] = [node / 2, Math.floor(last / 2)];
+    } else {
+      hash = await sha256(NODE, hash, sibling);
+    }
     [node, last] = [Math.floor(node / 2), Math.floor(last / 2)];
   }
   return last === 0 ? hash : null;

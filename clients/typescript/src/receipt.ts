@@ -118,6 +118,7 @@ async function cosigners(
     if (!key) continue;
     if (signature.length !== 72) throw new ReceiptError('BAD_SIGNATURE', `The cosignature of ${name} is wrong.`);
     const seconds = new DataView(signature.buffer, signature.byteOffset).getBigUint64(0);
+    if (seconds === 0n) throw new ReceiptError('BAD_SIGNATURE', `The cosignature of ${name} has no time.`);
     await requireRight(key, signature.subarray(8), utf8(`cosignature/v1\ntime ${seconds}\n${body}`));
     // The same key under two names is one witness.
     found.set(hex(key.publicKey), { name, at: new Date(Number(seconds) * 1000) });

@@ -247,6 +247,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit/receipt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A receipt for an event: proof for anybody, for ever, without this service
+         * @description A C2SP tlog-proof: the event, its place in the log, the proof, and the latest checkpoint with its cosignatures. Keep it beside the order. `waybill audit verify --receipt FILE --vkey KEY` and verifyReceipt of the TypeScript client check it offline. The event is named by its log index, or by its stream and version.
+         */
+        get: operations["getReceipt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audit/export": {
         parameters: {
             query?: never;
@@ -3845,6 +3865,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ConsistencyProof"];
+                };
+            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["RoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getReceipt: {
+        parameters: {
+            query?: {
+                /** @description Log index; or give stream and version. */
+                index?: number;
+                /** @description Kind and id. */
+                stream?: string;
+                /** @description Version in the stream. */
+                version?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A receipt for an event: proof for anybody, for ever, without this service */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
                 };
             };
             400: components["responses"]["InvalidParameterOrUnknownParameter"];

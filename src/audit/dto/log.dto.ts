@@ -37,7 +37,8 @@ export class FeedQuery {
   wait?: number;
 }
 
-export class InclusionQuery {
+/** An event that is in the log. */
+export class EventQuery {
   @IntegerField({ optional: true, min: 0, max: MAX_INDEX, description: 'Log index; or give stream and version.' })
   index?: number;
 
@@ -50,7 +51,9 @@ export class InclusionQuery {
 
   @IntegerField({ optional: true, min: 1, max: MAX_INDEX, description: 'Version in the stream.' })
   version?: number;
+}
 
+export class InclusionQuery extends EventQuery {
   @IntegerField({
     optional: true,
     min: 1,
@@ -78,6 +81,18 @@ export const CHECKPOINT_EXAMPLE = `audit.example.com/waybill/1
 W2WGUG2NhXMbo/IWK1LwtxHTUxMxg8V/g/FqR7sBoSE=
 
 — audit.example.com/waybill/1 gCPtMbu+cRDEuinvx16CEIIOhAXt+ZmCjM1TprIbbd+4Rj36aU4ZA1MhIrTaO8qqLhEUG8BDgcaa+B3nXPrEfpGLNg4=
+`;
+
+export const RECEIPT_EXAMPLE = `c2sp.org/tlog-proof@v1
+extra d2F5YmlsbC1hdWRpdC92MQoAAAAAAAAAAREREREiIkMzhERVVVVVVVUAAAAqb3JkZXIvMDE5MzVjMWUtN2IzYS03YzFkLTlmMDAtMDAwMDAwMDAwMDAxAAAAAAAAAAEABmF5y+ciQQAAAA1vcmRlci5jcmVhdGVkAZO2oAAAcACAAAAAAAAABwAAADB7InRhYmxlIjogIm9yZGVycyIsICJzbmFwc2hvdCI6IHsidG90YWwiOiAzNTgyfX0FBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQAGYXnL9IJABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==
+index 1
+2SmKENGwc1g33EvYXaxkGw887yekfl1TpU8vP1svz/o=
+
+audit.example.com/waybill/1
+2
+5cDj3b3cbAaAN1LgATItVtPZWGTyBd8lvM3GZqW72Bs=
+
+— audit.example.com/waybill/1 gCPtMdg+jg6mWqU50v4pKN++F8KNaww6VI0+exMKBLdI6uEJcbYW6Q8FXAfcVzl4orAZvRNRv6hvuUffwvYF7xrr2Ac=
 `;
 
 const HASHES: ApiPropertyOptions = {

@@ -5,10 +5,14 @@ import { type Command } from 'commander';
 import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/tools.js';
 import { Progress } from '../progress.js';
 import { collect } from './options.js';
+import { verifyReceiptFile } from './receipt.js';
 import { allTenants, readTenant, verifierFor, withAuditTools } from './audit-tools.js';
 
 interface VerifyOptions {
   export?: string;
+  receipt?: string;
+  witness: string[];
+  quorum?: string;
   vkey: string[];
   checkpoint: string[];
   tenant?: number;
@@ -28,6 +32,9 @@ export function addVerifyCommand(audit: Command): void {
     .option('--export <file>', 'an export to verify without any database; - reads standard input')
     .option('--vkey <key>', 'verifier key to trust, as `waybill audit keys` prints it; may be repeated', collect, [])
     .option('--checkpoint <file>', 'a checkpoint that you kept; may be repeated', collect, [])
+    .option('--receipt <file>', 'a receipt for one event, to verify with nothing but keys; - reads standard input')
+    .option('--witness <vkey>', 'a witness whose cosignature must be there; may be repeated', collect, [])
+    .option('--quorum <n>', 'how many of the witnesses must have cosigned; all of them without it')
     .option('--tenant <id>', 'only this tenant of the database', readTenant)
     .option('--incremental', 'read only what came after the last verification that found everything intact')
     .option('--no-signatures', 'check hashes and chains only, which is several times as quick')
@@ -47,6 +54,7 @@ export function addVerifyCommand(audit: Command): void {
 async function verify(options: VerifyOptions): Promise<number> {
   // Nothing outlives its event but the ends of streams: a space for young objects that grows would be 40 MB for nothing.
   setFlagsFromString('--semi-space-growth-factor=1');
+  if (options.receipt !== undefined) return verifyReceiptFile(options.receipt, options);
   const trusted = options.vkey.map(parseVerifierKey);
   const checkpoints = await Promise.all(options.checkpoint.map((file) => readFile(file, 'utf8')));
   for (const note of checkpoints) readUnverified(note);

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
@@ -118,6 +118,26 @@ describe('a public log', () => {
       expect(await tiledLog(prefix).consistencyProof(from, size)).toEqual(proof);
       expect(verifyConsistency(from, await reader.root(from), size, root, proof)).toBe(true);
     }
+  });
+
+  it('gives receipts that the command checks with nothing but a key', async () => {
+    const [key] = sealing.trusted as [(typeof sealing.trusted)[0]];
+    const vkey = verifierKeyText(key.name, key.rawPublicKey);
+    const folder = await mkdtemp(join(tmpdir(), 'waybill-receipt-'));
+    const file = join(folder, 'event.tlog-proof');
+    const { text } = await service.as('viewer').get('/v1/audit/receipt?index=300');
+    await writeFile(file, text);
+    const verify = (...rest: string[]) => waybill(['audit', 'verify', '--receipt', file, ...rest], {});
+    expect(await verify('--vkey', vkey)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^audit\.test\/1: intact\n {2}item\.changed of item\/\d+, version 1/),
+    });
+    const { stdout } = await verify('--vkey', vkey, '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ verdict: 'intact', index: 300, event: { type: 'item.changed' } });
+    await writeFile(file, text.replace('\nindex 300\n', '\nindex 301\n'));
+    expect(await verify('--vkey', vkey)).toMatchObject({ code: 1, stdout: expect.stringContaining('ROOT_MISMATCH') });
+    expect(await verify()).toMatchObject({ code: 2, stderr: expect.stringContaining('--receipt needs --vkey') });
+    await rm(folder, { recursive: true });
   });
 
   describe('is watched by a monitor', () => {

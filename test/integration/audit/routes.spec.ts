@@ -1,10 +1,11 @@
 import { request } from 'node:http';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { verifyReceipt } from '../../../clients/typescript/src/index.js';
 import { parseCheckpoint } from '../../../src/audit/format/checkpoint.js';
 import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
 import { generateSigningKey } from '../../../src/audit/format/signing-key.js';
-import { openNote } from '../../../src/audit/format/signed-note.js';
+import { openNote, verifierKeyText } from '../../../src/audit/format/signed-note.js';
 import { LogGrowth } from '../../../src/audit/log/log-growth.js';
 import { verifyExport } from '../../../src/audit/verify/verify-export.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
@@ -186,7 +187,26 @@ describe('the routes of the audit log', () => {
     expect(verifyConsistency(before.size, before.root, body.to, hex(body.toRoot), body.proof.map(hex))).toBe(true);
   });
 
+  it('give a receipt that the client checks offline, for the very event that a write was answered with', async () => {
+    const order = await place();
+    const path = `/v1/audit/receipt?stream=order/${order.id}&version=1`;
+    const answer = await eventually(async () => {
+      const given = await service.as('viewer').get(path);
+      return given.status === 200 && given;
+    });
+    expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    expect(answer.headers.get('content-disposition')).toMatch(/^attachment; filename="event-\d+\.tlog-proof"$/);
+    const { event, index } = await verifyReceipt(answer.text, { keys: [verifierKeyText(key.name, key.rawPublicKey)] });
+    expect(event).toMatchObject({ eventHash: order.eventHash, type: 'order.created', tenantId: 1 });
+    expect((await service.as('viewer').get(`/v1/audit/receipt?index=${index}`)).text).toContain('\nindex ');
+    // A receipt of another tenant's event is none of this one's.
+    expect((await service.asOther('viewer').get<ProblemAnswer>(path)).body).toMatchObject({ code: 'not-found' });
+  });
+
   it.each([
+    ['receipt', 400, 'invalid-parameter'],
+    ['receipt?index=100000', 404, 'not-found'],
+    ['receipt?stream=order/none&version=1', 404, 'not-found'],
     ['proofs/inclusion', 400, 'invalid-parameter'],
     ['proofs/inclusion?index=0&stream=order/1&version=1', 400, 'invalid-parameter'],
     ['proofs/inclusion?stream=order/1', 400, 'invalid-parameter'],
