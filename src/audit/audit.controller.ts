@@ -45,7 +45,7 @@ export class AuditController {
     operationId: 'listAuditEvents',
     summary: 'The feed: every sealed event of the tenant in the order of the log',
     description:
-      'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size.',
+      'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size. After a restore the log has another origin.',
   })
   @ApiOkResponse({ type: FeedDto })
   @ApiProblems(invalidParameter)
@@ -56,11 +56,16 @@ export class AuditController {
   ): Promise<FeedDto> {
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
-    const events = await this.feed.next(contextOf(request), { after, limit, wait }, gone.signal);
+    const { events, log } = await this.feed.next(contextOf(request), { after, limit, wait }, gone.signal);
     // A connection that stays open for another request would keep a service that stops from stopping.
     if (this.feed.isStopping) reply.header('connection', 'close');
     const last = events.at(-1)?.index ?? after;
-    return { data: events.map((event) => EventDto.ofSealed(event)), next: last < 0 ? null : last };
+    return {
+      data: events.map((event) => EventDto.ofSealed(event)),
+      next: last < 0 ? null : last,
+      origin: log?.origin ?? null,
+      originFrom: log?.originFrom ?? null,
+    };
   }
 
   @Get('checkpoints/latest')

@@ -19,6 +19,16 @@ export class LogNotPublic extends DomainError<typeof notFound> {
   }
 }
 
+/** The log was restored to an older state, and goes on under another name and address. */
+export class LogHasEnded extends DomainError<typeof notFound> {
+  constructor(tenantId: number, generation: number) {
+    super(
+      notFound,
+      `This log has ended: it was restored to an older state and goes on at /logs/${tenantId}/${generation}/.`,
+    );
+  }
+}
+
 /** The position is beyond the log: it was restored to an older state, or the position is of another log. */
 export class BeyondLog extends DomainError<typeof invalidParameter> {
   /** @param size events in the log */

@@ -11,6 +11,14 @@ export interface SealedEvent extends ExportLine {
   sealedAt: string;
 }
 
+export interface LogPlace {
+  origin: string;
+  /** From 1; one more after each restore. */
+  generation: number;
+  /** Index of the first leaf under this name: 0, or that of the event that tells of the last restore. */
+  originFrom: number;
+}
+
 export interface LatestCheckpoint {
   size: number;
   note: string;
@@ -39,6 +47,13 @@ const LEAF_OF: NamedStatement = {
   text: 'SELECT leaf_index AS index FROM audit.leaves WHERE tenant_id = $1 AND stream = $2 AND version = $3',
 };
 
+const PLACE: NamedStatement = {
+  name: 'audit_log_place',
+  text: `SELECT l.origin AS first, k.generation, min(k.valid_from) AS "validFrom"
+         FROM audit.logs l JOIN audit.keys k ON k.tenant_id = $1
+         WHERE l.tenant_id = $1 GROUP BY l.origin, k.generation ORDER BY k.generation DESC LIMIT 1`,
+};
+
 const SIZE: NamedStatement = {
   name: 'audit_log_size',
   text: 'SELECT coalesce(max(leaf_index) + 1, 0) AS size FROM audit.leaves WHERE tenant_id = $1',
@@ -50,6 +65,12 @@ export class LogReader {
   /** Events after a leaf, in the log's order: the feed, which no later commit can disturb. */
   page(tx: TenantTransaction, afterIndex: number, limit: number): Promise<SealedEvent[]> {
     return tx.rows<SealedEvent>(PAGE, [tx.context.tenantId, afterIndex, limit]);
+  }
+
+  /** What the log is called, and since which leaf; null when there is none. */
+  async place(tx: TenantTransaction): Promise<LogPlace | null> {
+    const [place] = await tx.rows<StoredName & { validFrom: number }>(PLACE, [tx.context.tenantId]);
+    return place ? { origin: nameOf(place), generation: place.generation, originFrom: place.validFrom } : null;
   }
 
   /** Number of leaves. */

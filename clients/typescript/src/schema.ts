@@ -179,7 +179,7 @@ export interface paths {
         };
         /**
          * The feed: every sealed event of the tenant in the order of the log
-         * @description The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size.
+         * @description The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size. After a restore the log has another origin.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -340,6 +340,46 @@ export interface paths {
          * @description The path is `<level>/<index>`, with `.p/<width>` behind it for a tile that is not full yet: `0/000.p/12`, `0/x001/067`, `1/000`. It has slashes in it. There are no bundles of entries.
          */
         get: operations["getTile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logs/{tenant}/{generation}/checkpoint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The same of a log that goes on after a restore
+         * @description A C2SP tlog-checkpoint, with the cosignatures of its witnesses. Without credentials, where the tenant has made its log public; otherwise 404.
+         */
+        get: operations["getLaterPublicCheckpoint"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/logs/{tenant}/{generation}/tile/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The same of a log that goes on after a restore
+         * @description The path is `<level>/<index>`, with `.p/<width>` behind it for a tile that is not full yet: `0/000.p/12`, `0/x001/067`, `1/000`. It has slashes in it. There are no bundles of entries.
+         */
+        get: operations["getLaterTile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -865,6 +905,17 @@ export interface components {
              * @description `after` of the next request; null when the log is empty.
              */
             next: number | null;
+            /**
+             * @description Name of the log; null when it is empty. It changes only when the log was restored to an older state: then take back what you made of the events from originFrom on, and read on from there.
+             * @example waybill.localhost/1
+             */
+            origin: string | null;
+            /**
+             * Format: int64
+             * @description Log index from which on the log has this name: 0, or that of the event that tells of the restore.
+             * @example 0
+             */
+            originFrom: number | null;
         };
         InclusionProof: {
             /**
@@ -4062,6 +4113,76 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Hashes of a public log, 32 bytes each, as C2SP tlog-tiles has them */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLaterPublicCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the tenant, in digits. */
+                tenant: string;
+                /** @description From 2: one more after each restore of the database. Without it the log is the first one. */
+                generation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The same of a log that goes on after a restore */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["InvalidParameterOrUnknownParameter"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLaterTile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the tenant, in digits. */
+                tenant: string;
+                /** @description From 2: one more after each restore of the database. Without it the log is the first one. */
+                generation: string;
+                /** @description Level, index and width of the tile. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The same of a log that goes on after a restore */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

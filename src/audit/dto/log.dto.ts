@@ -110,6 +110,21 @@ export class FeedDto {
     description: '`after` of the next request; null when the log is empty.',
   })
   next!: number | null;
+  @ApiProperty({
+    type: 'string',
+    nullable: true,
+    example: 'waybill.localhost/1',
+    description:
+      'Name of the log; null when it is empty. It changes only when the log was restored to an older state: then take back what you made of the events from originFrom on, and read on from there.',
+  })
+  origin!: string | null;
+  @ApiProperty({
+    type: 'integer',
+    nullable: true,
+    example: 0,
+    description: 'Log index from which on the log has this name: 0, or that of the event that tells of the restore.',
+  })
+  originFrom!: number | null;
 }
 
 export class InclusionProofDto {

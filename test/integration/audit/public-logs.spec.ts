@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { parseCheckpoint } from '../../../src/audit/format/checkpoint.js';
 import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
 import { openNote, verifierKeyText } from '../../../src/audit/format/signed-note.js';
+import { resumeLog } from '../../../src/audit/log/resume-log.js';
 import { TreeReader } from '../../../src/audit/log/tree-reader.js';
 import { TileSource } from '../../../src/audit/tiles/tile-source.js';
 import { Watch, type WatchSettings } from '../../../src/audit/watch/watch.js';
@@ -195,5 +196,35 @@ describe('a public log', () => {
         stderr: expect.stringContaining('WAYBILL_API_KEY'),
       });
     });
+  });
+
+  it('ends at its address when it was restored, and goes on at another one; the feed says so', async () => {
+    const feed = async (query: string) =>
+      (await service.as('viewer').get<{ next: number; origin: string; originFrom: number }>(`/v1/audit/events${query}`))
+        .body;
+    const { size } = await checkpoint();
+    const abandoned = await tiledLog(prefix).checkpoint();
+    await sealing.tamper(`
+      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= 501;
+      DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size > 501;
+      DELETE FROM audit.queue`);
+    const { body } = await service.as('viewer').get<ProblemAnswer>(`/v1/audit/events?after=${size - 1}`);
+    expect(body).toMatchObject({ status: 400, detail: expect.stringContaining('The log has 501 events') });
+    expect(await feed('?limit=1')).toMatchObject({ origin: 'audit.test/1', originFrom: 0 });
+
+    await resumeLog(sealing.tools, 1, abandoned);
+    expect(await feed('?after=500')).toMatchObject({ next: 501, origin: 'audit.test/1/2', originFrom: 501 });
+    for (const path of ['checkpoint', 'tile/0/000']) {
+      const ended = (await (await fetch(`${prefix}/${path}`)).json()) as ProblemAnswer;
+      expect(ended).toMatchObject({ status: 404, detail: expect.stringContaining('goes on at /logs/1/2/') });
+    }
+    const next = tiledLog(`${prefix}/2`);
+    expect(parseCheckpoint((await next.checkpoint()).split('\n\n')[0] + '\n')).toMatchObject({
+      origin: 'audit.test/1/2',
+      size: 502,
+    });
+    expect(await next.consistencyProof(300, 502)).not.toEqual([]);
+    for (const path of ['1/checkpoint', '3/checkpoint', '02/checkpoint', '3/tile/0/000'])
+      expect((await fetch(`${prefix}/${path}`)).status).toBe(404);
   });
 });

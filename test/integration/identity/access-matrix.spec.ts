@@ -85,6 +85,8 @@ describe('the matrix of roles and operations', () => {
     expect(open).toEqual(operations.filter(({ isPublic }) => isPublic).map(({ operationId }) => operationId));
     // Providers sign their events; a log answers nobody unless its tenant has made it public.
     expect(open.toSorted()).toEqual([
+      'getLaterPublicCheckpoint',
+      'getLaterTile',
       'getLiveness',
       'getPublicCheckpoint',
       'getReadiness',
