@@ -35,7 +35,12 @@ export class AppModule {
       imports: [
         BackgroundModule,
         IdempotencyModule.register(idempotency),
-        DatabaseModule.register({ url: database.appUrl, poolSize: databasePoolSize, timeouts: databaseTimeouts }),
+        DatabaseModule.register({
+          url: database.appUrl,
+          poolSize: databasePoolSize,
+          timeouts: databaseTimeouts,
+          schema: { extensionSteps: config.extensionSteps ?? [], allowsNewer: config.allowsNewerDatabase },
+        }),
         HealthModule.register(draining),
         ObservabilityModule.register(metrics, tracing),
         IdentityModule.register({ jwt, rateLimits }),

@@ -34,6 +34,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = environment()): Config {
     },
     dataDir,
     database: addresses(env),
+    allowsNewerDatabase: oneOf(env, 'WAYBILL_NEWER_DATABASE', ['refuse', 'allow'] as const, 'refuse') === 'allow',
     databasePoolSize: integer(env, 'DATABASE_POOL_SIZE', 8, 1, 200),
     databaseTimeouts: {
       connectSeconds: integer(env, 'DATABASE_CONNECT_TIMEOUT', 5, 1, 600),

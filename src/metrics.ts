@@ -12,8 +12,7 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
   metrics.gauge('waybill_db_pool_connections', 'Open connections to the database.', () => database.pool().total);
   metrics.gauge('waybill_db_pool_idle', 'Open connections that no request uses.', () => database.pool().idle);
   metrics.gauge('waybill_db_pool_waiting', 'Requests that wait for a connection.', () => database.pool().waiting);
-  // After the pool's numbers: it takes a connection itself.
-  metrics.gauge('waybill_database_up', '1 when the database answers over the pool within 2 s, otherwise 0.', () =>
+  metrics.gauge('waybill_database_up', '1 when the database answers within 2 s and takes writes, otherwise 0.', () =>
     database.ping().then(
       () => 1,
       () => 0,

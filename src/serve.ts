@@ -5,7 +5,7 @@ import { createApp } from './app.js';
 import { originOf, SigningKeys, verifierKeyText } from './audit/index.js';
 import type { AuditSettings, Config, ServiceConfig } from './config.js';
 import { drain } from './drain.js';
-import { awaitDatabase, migrate, reportKillPointsToParent } from './database/index.js';
+import { awaitDatabase, migrate, reportKillPointsToParent, stepName } from './database/index.js';
 import { EMBEDDED_DATABASE, type EmbeddedServer, openEmbedded } from './database/embedded/index.js';
 import { loadExtensions, migrationsOf, type WaybillExtension } from './extension-loader.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
@@ -37,7 +37,8 @@ export async function serve(config: Config, log: (line: string) => void): Promis
     await awaitDatabase(database.appUrl, log);
     const extensions = await loadExtensions(config.extensions);
     if (database.ownerUrl) {
-      const applied = await migrate(database.ownerUrl, migrationsOf(extensions));
+      const { allowsNewerDatabase: allowsNewer } = config;
+      const applied = await migrate(database.ownerUrl, migrationsOf(extensions), { allowsNewer });
       if (applied.length > 0) log(`Applied ${applied.length} migrations`);
     }
     const signingKey = await resolveSigningKey(config, log);
@@ -45,7 +46,12 @@ export async function serve(config: Config, log: (line: string) => void): Promis
       log(
         'This process seals no events: it needs AUDIT_SIGNING_KEY_FILE and SEALER_DATABASE_URL. Let another one do it.',
       );
-    const resolved: ServiceConfig = { ...config, database, audit: { ...config.audit, signingKey } };
+    const resolved: ServiceConfig = {
+      ...config,
+      database,
+      audit: { ...config.audit, signingKey },
+      extensionSteps: migrationsOf(extensions).map(stepName),
+    };
     const { app, baseUrl } = await listen(resolved, extensions);
     const metrics = await listenForMetrics(app, resolved);
     const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;

@@ -10,20 +10,25 @@ export function addMigrateCommand(program: Command): void {
     .command('migrate')
     .description('Bring the database to the newest schema')
     .option('--down', 'take the newest migration back, with its data')
-    .option('--status', 'only list the migrations and whether the database has them')
+    .option(
+      '--status',
+      'only list the migrations and whether the database has them; those that this version does not know are marked',
+    )
     .action(({ down, status }: { down?: boolean; status?: boolean }) =>
       withOwnerUrl(async (ownerUrl) => {
-        const extensions = migrationsOf(await loadExtensions(loadConfig().extensions));
+        const config = loadConfig();
+        const { allowsNewerDatabase: allowsNewer } = config;
+        const extensions = migrationsOf(await loadExtensions(config.extensions));
         if (status) await printStatus(ownerUrl, extensions);
         else if (down) console.log(describeDown(await migrateDown(ownerUrl, extensions)));
-        else console.log(describeUp(await migrate(ownerUrl, extensions)));
+        else console.log(describeUp(await migrate(ownerUrl, extensions, { allowsNewer })));
       }),
     );
 }
 
 async function printStatus(ownerUrl: string, extensions: readonly MigrationClass[]): Promise<void> {
-  for (const { name, applied } of await migrationStatus(ownerUrl, extensions))
-    console.log(`${applied ? 'applied' : 'missing'}  ${name}`);
+  for (const { name, applied, isUnknown } of await migrationStatus(ownerUrl, extensions))
+    console.log(`${isUnknown ? 'unknown' : applied ? 'applied' : 'missing'}  ${name}`);
 }
 
 function describeUp(applied: readonly string[]): string {

@@ -1,16 +1,22 @@
 import { join, resolve } from 'node:path';
+import { parseAddress } from '../database/address/database-address.js';
 import type { JwtSettings, Quota, RateLimitSettings } from '../identity/index.js';
 import type { AuditSettings, Config, DatabaseAddresses } from './settings.js';
 import { witnessPolicy } from './witnesses.js';
-import { ConfigError, duration, oneOf, text, url } from './values.js';
+import { ConfigError, databaseAddress, duration, oneOf, text } from './values.js';
 
 export function addresses(env: NodeJS.ProcessEnv): DatabaseAddresses | null {
-  const appUrl = url(env, 'DATABASE_URL');
-  const ownerUrl = url(env, 'MIGRATION_DATABASE_URL');
-  const sealerUrl = url(env, 'SEALER_DATABASE_URL');
+  const appUrl = databaseAddress(env, 'DATABASE_URL');
+  const ownerUrl = databaseAddress(env, 'MIGRATION_DATABASE_URL');
+  const sealerUrl = databaseAddress(env, 'SEALER_DATABASE_URL');
   if (!appUrl && (ownerUrl || sealerUrl)) {
     throw new ConfigError(
       'DATABASE_URL is not set, but another database address is. Set it to the address of waybill_app.',
+    );
+  }
+  if (ownerUrl && parseAddress(ownerUrl).isPooled) {
+    throw new ConfigError(
+      'MIGRATION_DATABASE_URL has pgbouncer=true, but a migration holds a lock on its session. Set it to the address of PostgreSQL itself.',
     );
   }
   return appUrl ? { appUrl, ownerUrl, sealerUrl } : null;

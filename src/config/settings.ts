@@ -27,6 +27,8 @@ export interface Config {
   dataDir: string;
   /** Addresses of an external PostgreSQL; null starts the embedded one. */
   database: DatabaseAddresses | null;
+  /** Whether a database of a newer version is served, as while processes are rolled. */
+  allowsNewerDatabase: boolean;
   databasePoolSize: number;
   databaseTimeouts: {
     /** Longest wait for a connection, new or out of the pool. */
@@ -77,6 +79,8 @@ export interface AuditSettings {
 /** Settings with the database found: given by address, or started. */
 export interface ServiceConfig extends Config {
   database: DatabaseAddresses;
+  /** Names of the migrations that extensions bring; none when left out. */
+  extensionSteps?: readonly string[];
 }
 
 export interface DatabaseAddresses {

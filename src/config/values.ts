@@ -1,3 +1,6 @@
+import { AddressError } from '../database/address/address-error.js';
+import { parseAddress } from '../database/address/database-address.js';
+
 /* Reads single settings; each throws a ConfigError that names its own. An empty one is one that isn't set. */
 
 /** A setting that can't be used. The message names it and says what would be right. */
@@ -15,13 +18,17 @@ export function duration(env: NodeJS.ProcessEnv, name: string, otherwise: string
   throw new ConfigError(`${name} must be a duration like 500ms, 1s, 5m or 24h, not "${value}".`);
 }
 
-export function url(env: NodeJS.ProcessEnv, name: string): string | null {
+/** A database's address. */
+export function databaseAddress(env: NodeJS.ProcessEnv, name: string): string | null {
   const value = env[name];
   if (!value) return null;
-  if (!/^postgres(ql)?:\/\//.test(value) || !URL.canParse(value)) {
-    throw new ConfigError(`${name} must be an address like postgres://role:password@host:5432/database.`);
+  try {
+    parseAddress(value);
+    return value;
+  } catch (error) {
+    if (error instanceof AddressError) throw new ConfigError(`${name} ${error.message}.`, { cause: error });
+    throw error;
   }
-  return value;
 }
 
 export function httpUrl(env: NodeJS.ProcessEnv, name: string): string | null {

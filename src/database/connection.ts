@@ -1,5 +1,6 @@
 import type { DataSourceOptions } from 'typeorm';
-import { SteadyClient, VALUE_TYPES } from './client.js';
+import { parseAddress } from './address/database-address.js';
+import { SteadyClient } from './client.js';
 
 export interface ConnectionSettings {
   url: string;
@@ -24,7 +25,7 @@ const IDLE_IN_TRANSACTION_TIMEOUT = 30_000;
 export function dataSourceOptions({ url, poolSize, timeouts }: ConnectionSettings): DataSourceOptions {
   return {
     type: 'postgres',
-    url,
+    database: parseAddress(url).database,
     schema: 'waybill',
     poolSize,
     installExtensions: false,
@@ -32,9 +33,9 @@ export function dataSourceOptions({ url, poolSize, timeouts }: ConnectionSetting
     connectTimeoutMS: timeouts.connectSeconds * 1000,
     extra: {
       Client: SteadyClient,
+      // Not as TypeORM's `url`: it would be read as a URL, which holds neither several hosts nor a socket.
+      connectionString: url,
       pipeline: true,
-      types: VALUE_TYPES,
-      options: '-c timezone=UTC',
       statement_timeout: timeouts.statementSeconds * 1000,
       query_timeout: timeouts.statementSeconds * 1000 + ANSWER_PATIENCE,
       lock_timeout: timeouts.lockSeconds * 1000,

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Injectable } from '@nestjs/common';
+import type { OnApplicationShutdown } from '@nestjs/common';
 import type { Pool } from 'pg';
-import { DataSource } from 'typeorm';
+import type { DataSource } from 'typeorm';
+import { closeBroken, requirePrimary, SteadyClient } from './client.js';
 
 /** The connections of this process. */
 export interface PoolState {
@@ -14,35 +14,71 @@ export interface PoolState {
 
 const PATIENCE_MS = 2_000;
 
-/** Whether the database answers, and how the pool of connections is doing. */
-@Injectable()
-export class DatabaseProbe {
-  private pending: Promise<void> | undefined;
+/**
+ * Whether the database answers and takes writes, and how the pool of connections is doing. It asks over a connection of its own:
+ * a pool that is busy says nothing of the database.
+ */
+export class DatabaseProbe implements OnApplicationShutdown {
+  private client: SteadyClient | undefined;
+  private running: Promise<void> | undefined;
 
-  constructor(private readonly dataSource: DataSource) {}
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly url: string,
+  ) {}
 
   /**
-   * Runs a statement over the pool that requests use, so that an exhausted pool counts as away, too.
-   *
-   * @throws whatever the statement failed with, or an Error after two seconds
+   * @throws whatever kept the database from being asked, which takes two seconds each at most to connect and to answer; or
+   *   StandbyError
    */
-  async ping(): Promise<void> {
-    // However many ask, one at a time queues for a connection.
-    this.pending ??= this.dataSource.query('SELECT 1').finally(() => (this.pending = undefined));
-    const answer = this.pending.then(() => true);
-    const tooLate = new AbortController();
-    try {
-      const answered = await Promise.race([answer, sleep(PATIENCE_MS, false, { signal: tooLate.signal })]);
-      if (!answered) throw new Error('No connection of the pool answered within 2 s');
-    } finally {
-      tooLate.abort();
-      // Lost the race: its failure is no news any more, and must not count as unhandled.
-      answer.catch(() => undefined);
-    }
+  ping(): Promise<void> {
+    // However many ask, it is asked once at a time.
+    return (this.running ??= this.ask().finally(() => (this.running = undefined)));
   }
 
   pool(): PoolState {
     const { master } = this.dataSource.driver as unknown as { master: Pool };
     return { total: master.totalCount, idle: master.idleCount, waiting: master.waitingCount };
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.running?.catch(() => undefined);
+    await this.client?.end();
+  }
+
+  /** A connection that broke since the last time says nothing of now: a second one is tried. */
+  private async ask(): Promise<void> {
+    const known = this.client;
+    try {
+      await this.askOnce();
+    } catch (error) {
+      if (!known || this.client) throw error;
+      await this.askOnce();
+    }
+  }
+
+  private async askOnce(): Promise<void> {
+    const client = this.client ?? (await this.connect());
+    try {
+      await requirePrimary(client);
+      this.client = client;
+    } catch (error) {
+      this.client = undefined;
+      await closeBroken(client);
+      throw error;
+    }
+  }
+
+  private async connect(): Promise<SteadyClient> {
+    const client = new SteadyClient({
+      connectionString: this.url,
+      application_name: 'waybill probe',
+      connectionTimeoutMillis: PATIENCE_MS,
+      statement_timeout: PATIENCE_MS,
+      query_timeout: PATIENCE_MS,
+      keepAlive: true,
+    });
+    await client.connect();
+    return client;
   }
 }

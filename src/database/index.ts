@@ -3,6 +3,7 @@ export { bind, call, type Command, command } from './command.js';
 export { contextOf, type ContextualRequest, type Principal, type TransactionContext } from './context.js';
 export { awaitDatabase } from './await-database.js';
 export { DatabaseProbe, type PoolState } from './database-probe.js';
+export { stepName } from './applied-steps.js';
 export { DatabaseModule } from './database.module.js';
 export { atKillPoint, installKillPoints, type KillPoint, reportKillPointsToParent } from './kill-points.js';
 export { migrate } from './migrate.js';

@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 import pg, { type FieldDef, type QueryResultRow } from 'pg';
 import { serialize } from 'pg-protocol';
-import { VALUE_TYPES } from './client.js';
+import { VALUE_TYPES } from './value-types.js';
 import type { AnyStatement } from './statement.js';
 
 /** A statement on its way, and who waits for its answer. */

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { SteadyClient } from './client.js';
 import type { AnyStatement } from './statement.js';
 import { type PendingStatement, StatementBatch, type StatementResult } from './statement-batch.js';
 
@@ -39,7 +40,7 @@ export class StatementQueue {
   /** Sends now what waits, so that what somebody else sends over the connection comes behind it. */
   flush(): void {
     if (!this.client || this.pending.length === 0) return;
-    const batch = new StatementBatch(this.pending);
+    const batch = new StatementBatch(forPooler(this.client, this.pending));
     this.pending = [];
     this.client.query(batch);
   }
@@ -53,4 +54,16 @@ export class StatementQueue {
     if (this.client && this.pending.length === 0) process.nextTick(() => this.flush());
     this.pending.push(pending);
   }
+}
+
+/**
+ * Behind a pooler each transaction may be on another session: settings go with it, and no statement is prepared for later.
+ */
+function forPooler(client: ClientBase, pending: PendingStatement[]): PendingStatement[] {
+  const settings = client instanceof SteadyClient ? client.transactionSettings : null;
+  if (!settings) return pending;
+  return pending.flatMap(({ statement: { name: _name, ...statement }, ...asker }) => [
+    { statement, ...asker },
+    ...(statement.begins ? [{ statement: settings }] : []),
+  ]);
 }

@@ -15,4 +15,8 @@ export interface BoundStatement extends NamedStatement {
 }
 
 /** A statement without a name is parsed and planned each time. */
-export type AnyStatement = Omit<BoundStatement, 'name'> & { name?: string };
+export type AnyStatement = Omit<BoundStatement, 'name'> & {
+  name?: string;
+  /** It begins a transaction. */
+  begins?: boolean;
+};

@@ -1,14 +1,14 @@
 import type { ClientBase, Pool, PoolClient, QueryResultRow } from 'pg';
 import { closeBroken } from './client.js';
-import type { BoundStatement } from './statement.js';
+import type { AnyStatement, BoundStatement } from './statement.js';
 import { StatementQueue } from './statement-queue.js';
 
 export type TransactionKind = 'write' | 'read';
 
-const BEGIN: Record<TransactionKind, BoundStatement> = {
-  write: { name: 'begin_write', text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE', values: [] },
+const BEGIN: Record<TransactionKind, AnyStatement> = {
+  write: { name: 'begin_write', text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE', values: [], begins: true },
   // All statements see the same moment.
-  read: { name: 'begin_read', text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [] },
+  read: { name: 'begin_read', text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', values: [], begins: true },
 };
 const COMMIT: BoundStatement = { name: 'COMMIT', text: 'COMMIT', values: [] };
 const ROLLBACK: BoundStatement = { name: 'ROLLBACK', text: 'ROLLBACK', values: [] };

@@ -77,7 +77,9 @@ export class HealthController {
       return { status, details };
     } catch (cause) {
       // What terminus throws says only that something is down.
-      throw new DomainError(unavailable, 'The database does not answer.', undefined, { cause: reason ?? cause });
+      throw new DomainError(unavailable, 'The database does not answer, or takes no writes.', undefined, {
+        cause: reason ?? cause,
+      });
     }
   }
 }

@@ -28,8 +28,10 @@ interface ErrorShape {
   message?: unknown;
   statusCode?: unknown;
   syscall?: unknown;
+  routine?: unknown;
   cause?: unknown;
   driverError?: unknown;
+  whileConnecting?: unknown;
   getStatus?: unknown;
 }
 
@@ -127,12 +129,19 @@ const UNAVAILABLE_SYSTEM_CODES = new Set([
 const LOST_CONNECTION =
   /^(?:timeout exceeded when trying to connect|timeout expired|Connection terminated\b.*|Query read timeout|Client has encountered a connection error and is not queryable|Client was closed and is not queryable|Cannot use a pool after calling end on the pool)$/;
 
-/** Whether an error says that the database is away or overloaded, so that the same work may succeed a little later. */
+/**
+ * Whether an error says that the database is away or overloaded, so that the same work may succeed a little later. Whatever keeps
+ * a connection from being made is one (the database module marks it): a password that is being changed, a database that is being
+ * restored, a certificate that has expired. Nothing was done, and no request is at fault.
+ */
 export function isUnavailable(error: unknown): boolean {
   if (!isErrorShape(error)) return false;
   const source = isErrorShape(error.driverError) ? error.driverError : error;
+  if (source.whileConnecting === true) return true;
   if (typeof source.code === 'string') {
     if (UNAVAILABLE_SQLSTATES.has(source.code) || UNAVAILABLE_SYSTEM_CODES.has(source.code)) return true;
+    // "Feature not supported" to a setting: of ours that is READ WRITE, at the beginning of a transaction on a standby.
+    if (source.code === '0A000' && source.routine === 'call_bool_check_hook') return true;
     if (/^08[0-9A-Z]{3}$/.test(source.code)) return true;
     // A unix socket that isn't there yet.
     return source.code === 'ENOENT' && source.syscall === 'connect';

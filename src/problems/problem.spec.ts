@@ -141,6 +141,15 @@ describe('toProblem', () => {
     expect(codeOf(Object.assign(new Error('failed'), { driverError: new Error(message) }))).toBe('unavailable');
   });
 
+  it('maps whatever keeps a connection from being made to unavailable, and a transaction that is to write on a standby', () => {
+    for (const code of ['28P01', '28000', '3D000', '42501', 'CERT_HAS_EXPIRED']) {
+      expect(codeOf(withCode(code, { whileConnecting: true }))).toBe('unavailable');
+      expect(codeOf(withCode(code))).toBe('internal-error');
+    }
+    expect(codeOf(withCode('0A000', { routine: 'call_bool_check_hook' }))).toBe('unavailable');
+    expect(codeOf(withCode('0A000', { routine: 'another' }))).toBe('internal-error');
+  });
+
   it('maps a unix socket that is not there to unavailable, and a file that is not there to a bug', () => {
     expect(codeOf(withCode('ENOENT', { syscall: 'connect' }))).toBe('unavailable');
     expect(codeOf(withCode('ENOENT', { syscall: 'open' }))).toBe('internal-error');

@@ -13,7 +13,7 @@ import { sealerPool } from '../../src/audit/log/sealer-pool.js';
 import { SigningKeys } from '../../src/audit/log/signing-keys.js';
 import type { VerificationResult } from '../../src/audit/verify/fault.js';
 import { type DatabaseTrust, verifyDatabase, verifyWithin } from '../../src/audit/verify/verify-database.js';
-import { VALUE_TYPES } from '../../src/database/client.js';
+import { VALUE_TYPES } from '../../src/database/value-types.js';
 import type { TestDatabase } from './database.js';
 
 export type VerifyOptions = Partial<DatabaseTrust> & { tenantId?: number };

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, type QueryResultRow } from 'pg';
 import { bootstrapCluster, databaseUrl, type RoleUrls } from '../../src/database/bootstrap.js';
@@ -24,6 +24,8 @@ export interface OwnPostgres extends RoleUrls {
   stop(): Promise<void>;
   /** On the same port, with what was there. */
   start(): Promise<void>;
+  /** Starts it again as a hot standby, which `SELECT pg_promote()` makes a primary. */
+  startAsStandby(): Promise<void>;
   /** Signals the postmaster and, for SIGSTOP and SIGCONT, all of its backends. */
   signal(name: NodeJS.Signals): Promise<void>;
   query<Row extends QueryResultRow>(text: string): Promise<Row[]>;
@@ -56,6 +58,10 @@ export async function startOwnPostgres({
   await migrate(urls.ownerUrl);
   const tenants = await makeDemoTenants(urls.ownerUrl);
   const superuserUrl = databaseUrl(server.superuserUrl, 'waybill').href;
+  const start = async (): Promise<void> => {
+    server ??= await boot();
+    if (server.port !== port) throw new Error(`the server came back on port ${server.port}, not ${port}`);
+  };
   return {
     ...urls,
     superuserUrl,
@@ -65,9 +71,15 @@ export async function startOwnPostgres({
       await server?.stop();
       server = undefined;
     },
-    start: async () => {
-      server ??= await boot();
-      if (server.port !== port) throw new Error(`the server came back on port ${server.port}, not ${port}`);
+    start,
+    startAsStandby: async () => {
+      await server?.stop();
+      server = undefined;
+      const data = join(dataDir, 'cluster/data');
+      await writeFile(join(data, 'standby.signal'), '');
+      const { uid, gid } = await stat(data);
+      await chown(join(data, 'standby.signal'), uid, gid);
+      await start();
     },
     signal: async (name) => {
       const postmaster = Number((await readFile(join(dataDir, 'cluster/data/postmaster.pid'), 'utf8')).split('\n')[0]);

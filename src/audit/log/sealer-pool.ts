@@ -1,5 +1,5 @@
 import { Pool } from 'pg';
-import { SteadyClient, VALUE_TYPES } from '../../database/client.js';
+import { SteadyClient } from '../../database/client.js';
 
 /** Longest that one statement of background work runs, and longest that it waits for a lock, in milliseconds. */
 const STATEMENT_TIMEOUT = 30_000;
@@ -22,11 +22,9 @@ export function sealerPool(url: string, { size = 2, isPatient = false } = {}): P
     idle_in_transaction_session_timeout: isPatient ? 0 : IDLE_IN_TRANSACTION_TIMEOUT,
     statement_timeout: isPatient ? 0 : STATEMENT_TIMEOUT,
     lock_timeout: LOCK_TIMEOUT,
-    options: '-c timezone=UTC',
     keepAlive: true,
     pipeline: true,
     allowExitOnIdle: true,
-    types: VALUE_TYPES,
   });
   // An idle connection that breaks is replaced. The pool's event would end the process if nobody heard it.
   pool.on('error', () => undefined);

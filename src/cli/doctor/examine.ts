@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import { type Config, ConfigError, type DatabaseAddresses, loadConfig } from '../../config.js';
+import { connectFailure } from '../../database/address/connect-failure.js';
 import { readSchema } from '../../database/schema/read-schema.js';
 import { recordedSchema } from '../../database/schema/recorded-schema.js';
 import { examineSteps } from './applied-steps.js';
@@ -54,7 +55,7 @@ export async function examineDatabase(
   config: Config,
   { appUrl, ownerUrl, sealerUrl }: DatabaseAddresses,
 ): Promise<Finding[]> {
-  const steps = await examineSteps(ownerUrl);
+  const steps = await examineSteps(ownerUrl ?? appUrl, config.allowsNewerDatabase);
   const app = await asRole('DATABASE_URL', appUrl, 'waybill_app', async (client) => {
     const server: ServerFacts = await readServer(client);
     const catalogue: Catalogue = await readCatalogue(client);
@@ -96,9 +97,8 @@ async function asRole(
       return [judgeLogin(setting, role, rows[0]?.role), ...(await work(client))];
     });
   } catch (error) {
-    const { host, pathname, username } = new URL(url);
-    const detail = `${setting} (${username} at ${host}${pathname}): ${error instanceof Error ? error.message : String(error)}`;
-    return [fault('connection', detail, 'Check that the server runs, the address, and the password.')];
+    const { detail, whatToDo = 'Check that the server runs, and the address.' } = connectFailure(url, error);
+    return [fault('connection', `${setting}: ${detail}`, whatToDo)];
   }
 }
 

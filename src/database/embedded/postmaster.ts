@@ -126,7 +126,10 @@ async function rotateLog(folder: ServerFolder): Promise<number> {
   return 0;
 }
 
-/** Waits for the status "ready" in the pid file; `check` may throw to give up. */
+/** What the pid file says of a server that takes connections. */
+const ANSWERING: ReadonlySet<string> = new Set(['ready', 'standby']);
+
+/** Waits until the pid file says that the server takes connections; `check` may throw to give up. */
 export async function waitUntilReady(
   folder: ServerFolder,
   log: (line: string) => void,
@@ -135,7 +138,8 @@ export async function waitUntilReady(
   const started = performance.now();
   for (let told = false; ; await sleep(POLL_MS)) {
     await check();
-    if ((await findPostmaster(folder))?.status === 'ready') return;
+    const found = await findPostmaster(folder);
+    if (found && ANSWERING.has(found.status)) return;
     if (!told && performance.now() - started > SLOW_START_MS) {
       told = true;
       log('PostgreSQL is still starting; after a crash it first replays its log');

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { loadConfig, type ServiceConfig } from '../../../src/config.js';
 import { bootstrapCluster, databaseUrl, type RoleUrls } from '../../../src/database/bootstrap.js';
 import type { RolePasswords } from '../../../src/database/embedded/index.js';
 import { migrate, migrateDown, migrationStatus } from '../../../src/database/migrate.js';
@@ -131,15 +132,69 @@ describe('the migrations', () => {
     expect(await migrate(ownerUrl)).toEqual(NAMES);
   });
 
-  it('are missed by the service, which says so instead of serving', async () => {
-    const { ownerUrl, appUrl, sealerUrl, superuserUrl } = await emptyDatabase();
+  it('are missed by the service, which names them instead of serving', async () => {
+    const empty = await emptyDatabase();
+    expect(await startFailure(empty)).toContain(
+      `The database lacks migrations of this version: ${NAMES.join(', ')}. Run \`npx waybill migrate\` first.`,
+    );
+    expect(await leftovers(empty.superuserUrl)).toEqual([]);
+    const migrated = await createTestDatabase();
+    try {
+      await rows(migrated.superuserUrl, 'DELETE FROM migrations.applied WHERE name = $1', [NAMES.at(-1)]);
+      expect(await startFailure(migrated)).toContain(`lacks migrations of this version: ${NAMES.at(-1)}.`);
+    } finally {
+      await migrated.drop();
+    }
+  });
+
+  it('of an extension are missed, too', async () => {
+    const database = await createTestDatabase();
+    try {
+      const failure = await startFailure(database, { extensionSteps: ['Returns1764460801001'] });
+      expect(failure).toContain('lacks migrations of this version: Returns1764460801001.');
+    } finally {
+      await database.drop();
+    }
+  });
+
+  it('that this version doesn’t know are named by whatever meets them: service and migrator refuse', async () => {
+    const database = await createTestDatabase();
+    const unknown = '9999-far-4102444800000';
+    try {
+      await rows(database.superuserUrl, 'INSERT INTO migrations.applied (timestamp, name) VALUES (4102444800000, $1)', [
+        unknown,
+      ]);
+      const refusal = `The database has migrations that this version doesn't know: ${unknown}.`;
+      expect(await startFailure(database)).toContain(refusal);
+      await expect(migrate(database.ownerUrl)).rejects.toThrow(refusal);
+      await expect(migrateDown(database.ownerUrl)).rejects.toThrow(refusal);
+      expect(await migrationStatus(database.ownerUrl)).toContainEqual({
+        name: unknown,
+        applied: true,
+        isUnknown: true,
+      });
+
+      // While processes are rolled, the version before goes on.
+      const service = await startTestApp({ database, env: { WAYBILL_NEWER_DATABASE: 'allow' } });
+      await place(service.as('operator'));
+      await service.close();
+      expect(await migrate(database.ownerUrl, [], { allowsNewer: true })).toEqual([]);
+    } finally {
+      await database.drop();
+    }
+  });
+
+  /** Why the service doesn't start on a database; fails when it does. */
+  async function startFailure(
+    { appUrl, ownerUrl, sealerUrl }: RoleUrls,
+    more: Partial<ServiceConfig> = {},
+  ): Promise<string> {
     const { createApp } = await import('../../../src/app.js');
-    const { loadConfig } = await import('../../../src/config.js');
-    const config = { ...loadConfig({ LOG_LEVEL: 'fatal' }), database: { appUrl, ownerUrl, sealerUrl } };
+    const config = { ...loadConfig({ LOG_LEVEL: 'fatal' }), database: { appUrl, ownerUrl, sealerUrl }, ...more };
     const app = await createApp(config).catch((error: Error) => error);
     const failure = app instanceof Error ? app : await app.init().catch((error: Error) => error);
-    expect(String(failure)).toContain('The database has no tables of Waybill yet. Run `npx waybill migrate` first.');
     if (!(app instanceof Error)) await app.close();
-    expect(await leftovers(superuserUrl)).toEqual([]);
-  });
+    if (!(failure instanceof Error)) throw new Error('The service started');
+    return failure.message;
+  }
 });

@@ -158,7 +158,7 @@ const SABOTAGE: Sabotage[] = [
   {
     what: 'a migration that is not applied',
     statements: `DELETE FROM migrations.applied WHERE name LIKE '0001-%'`,
-    finds: /^migrations: Not applied: 0001-baseline-\d+$/,
+    finds: /^migrations: Not applied: 0001-baseline-\d+\. The service refuses to start$/,
   },
 ];
 
@@ -248,20 +248,23 @@ describe('waybill doctor', () => {
     ]);
   });
 
-  it('compares nothing with the database of a younger version, and says so', async () => {
+  it('compares nothing with the database of a newer version, which the service refuses, and says so', async () => {
     const { superuserUrl, ...addresses } = await copy();
     await run(
       superuserUrl,
       `INSERT INTO migrations.applied (timestamp, name) VALUES (4102444800000, '9999-far-4102444800000');
        ALTER TABLE waybill.orders DROP CONSTRAINT orders_number_key`,
     );
+    const newer = 'The database is that of a newer version: 9999-far-4102444800000';
     const findings = await examineDatabase(config, addresses);
-    expect(faultsIn(findings)).toEqual([]);
-    const said = findings
-      .filter(({ verdict }) => verdict === 'hint' || verdict === 'unknown')
-      .map(({ detail }) => detail);
-    expect(said).toContain('The database is that of a younger version: 9999-far-4102444800000');
-    expect(said).toContainEqual(expect.stringContaining('were not compared'));
+    expect(faultsIn(findings)).toEqual([`migrations: ${newer}. The service refuses to start`]);
+    expect(findings).toContainEqual(
+      expect.objectContaining({ verdict: 'unknown', detail: expect.stringContaining('were not compared') }),
+    );
+    // The app role sees it, too, and where the service is told to take it, it is no fault.
+    const allowed = await examineDatabase({ ...config, allowsNewerDatabase: true }, { ...addresses, ownerUrl: null });
+    expect(faultsIn(allowed)).toEqual([]);
+    expect(allowed).toContainEqual(expect.objectContaining({ verdict: 'hint', detail: newer }));
   });
 
   it('asks about a setting that a role may have given itself, and about a role without a limit of connections', async () => {
@@ -301,7 +304,9 @@ describe('waybill doctor', () => {
     const { code, output } = await runDoctor(env);
     expect(code).toBe(1);
     expect(output).toMatch(/FAULT {2}triggers +trigger orders_20_guard on waybill\.orders is disabled\n +→ /);
-    expect(output).toMatch(/FAULT {2}connection +SEALER_DATABASE_URL .*password authentication failed/);
+    expect(output).toMatch(
+      /FAULT {2}connection +SEALER_DATABASE_URL: .*password authentication failed.*\n +→ Look at the role’s password/,
+    );
     expect(output.trimEnd()).toMatch(/2 faults\.$/);
     for (const url of [appUrl, ownerUrl, wrong]) expect(output).not.toContain(new URL(url).password);
   });

@@ -2,11 +2,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
+import { databaseUrl } from '../../../src/database/bootstrap.js';
 import { type Answer, ApiClient } from '../../support/api-client.js';
 import { type Order, orderBody, type ProblemAnswer } from '../../support/builders.js';
 import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
 import { place } from '../../support/orders.js';
 import { type RealService, startRealService } from '../../support/real-service.js';
+import { rows } from '../../support/sql.js';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.js';
 import { eventually, untilGone, untilLocked } from '../../support/waiting.js';
 
@@ -48,12 +50,11 @@ describe('a service whose database', () => {
     await expectRecovery();
   }
 
-  /** A write and readiness both say that the service can't, and when to come again. */
-  async function expectUnavailable(): Promise<void> {
+  /** A write, a read and readiness all say that the service can't, and when to come again. */
+  async function expectUnavailable(paths = ['/v1/orders', '/health/ready']): Promise<void> {
     const answers = await Promise.all([
       client.post<ProblemAnswer>('/v1/orders', orderBody()),
-      client.get<ProblemAnswer>('/v1/orders'),
-      client.get<ProblemAnswer>('/health/ready'),
+      ...paths.map((path) => client.get<ProblemAnswer>(path)),
     ]);
     for (const { status, body, headers } of answers) {
       expect({ status, code: body.code }).toEqual({ status: 503, code: 'unavailable' });
@@ -146,6 +147,54 @@ describe('a service whose database', () => {
     await expectRecovery();
   });
 
+  it.each([
+    [
+      'changes the password of the service’s role',
+      `ALTER ROLE waybill_app PASSWORD 'another'`,
+      () => `ALTER ROLE waybill_app PASSWORD '${new URL(postgres.appUrl).password}'`,
+    ],
+    [
+      'lets the service’s role no longer log in',
+      'ALTER ROLE waybill_app NOLOGIN',
+      () => 'ALTER ROLE waybill_app LOGIN',
+    ],
+    [
+      'takes the right to connect away',
+      'REVOKE CONNECT ON DATABASE waybill FROM waybill_app',
+      () => 'GRANT CONNECT ON DATABASE waybill TO waybill_app',
+    ],
+    ['is renamed', 'ALTER DATABASE waybill RENAME TO elsewhere', () => 'ALTER DATABASE elsewhere RENAME TO waybill'],
+  ])('%s answers 503 and goes on, without a restart, when that is undone', async (_what, change, undo) => {
+    await useUsual();
+    const maintenance = databaseUrl(postgres.superuserUrl, 'postgres').href;
+    const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename LIKE 'waybill%'`;
+    // What the service does beside the requests may connect once more in between.
+    await eventually(async () => {
+      await rows(maintenance, end);
+      return rows(maintenance, change).catch(() => undefined);
+    });
+    await rows(maintenance, end);
+    await eventually(async () => (await client.get('/health/ready')).status === 503);
+    await expectUnavailable();
+    await rows(maintenance, undo());
+    await expectRecovery();
+  });
+
+  it('becomes a standby answers 503 to what writes, is not ready, and goes on when it is promoted', async () => {
+    await useUsual();
+    await place(client);
+    await postgres.startAsStandby();
+    await eventually(async () => (await client.get('/health/ready')).status === 503);
+    await expectUnavailable(['/health/ready']);
+    // One that starts meanwhile waits for the same.
+    const later = startRealService({ env: { DATABASE_URL: postgres.appUrl } });
+    await later.entry(({ msg }) => msg.includes('is a standby'));
+    await postgres.query('SELECT pg_promote()');
+    await expectRecovery();
+    await later.baseUrl();
+    await later.kill();
+  });
+
   it('is slow gets slow answers, and no errors', async () => {
     await useUsual();
     proxy.slowDown(100);
@@ -179,8 +228,10 @@ describe('a service whose database', () => {
     );
     await untilLocked(postgres.superuserUrl, 2);
     const began = Date.now();
-    await expectUnavailable();
+    await expectUnavailable(['/v1/orders']);
     expect(Date.now() - began).toBeLessThan(60_000);
+    // A pool that is busy says nothing of the database.
+    expect((await client.get('/health/ready')).status).toBe(200);
     await locker.query('ROLLBACK');
     await locker.end();
     expect((await Promise.all(slow)).map(({ status }) => status).toSorted()).toEqual([201, 409]);
