@@ -108,7 +108,13 @@ beforeAll(async () => {
   const fastify = adapter.getInstance();
   const hooks = { ...NO_HOOKS, ...prepareServer(fastify, { maxConnections: 100, bodyMemory: 8_388_608 }) };
   const provideHooks = await registerRequestPath(fastify, hooks, { corsOrigins: ['https://shop.example'] });
-  provideHooks({ admit: goOn, expectSignature: goOn, endReading: goOnWithPayload, endBrokenReading: goOn });
+  provideHooks({
+    countByAddress: goOn,
+    identifyCaller: goOn,
+    expectSignature: goOn,
+    endReading: goOnWithPayload,
+    endBrokenReading: goOn,
+  });
   app = await NestFactory.create<NestFastifyApplication>(ThingsModule, adapter, { bodyParser: false, logger: false });
   app.use('/things/blocked', () => {
     throw new DomainError(forbidden, 'Not through here.');

@@ -32,8 +32,9 @@ export class BodyReader {
     return this.known.used + this.strangers.used;
   }
 
-  /** @throws DomainError `payload-too-large` for a body that says itself that it is */
+  /** @throws DomainError `payload-too-large` for a body that says itself that it is, and that would be read */
   refuseTooLarge(request: FastifyRequest): void {
+    if (request.method === 'GET' || request.method === 'HEAD') return;
     if (Number(request.headers['content-length'] ?? 0) > this.ruleFor(request).limitBytes) throw tooLarge();
   }
 

@@ -13,7 +13,6 @@ import { tellRequestId } from './request-id.js';
 import { setSecurityHeaders } from './security-headers.js';
 import { forgetForwardedPorts } from './forwarded-for.js';
 import { refuseUnknownAddress, rememberRoute } from './unknown-address.js';
-import { refuseUnusablePath } from './unusable-path.js';
 
 /**
  * Every hook of Fastify, in the order in which a request passes them. Those that are another room's, in parentheses, are
@@ -31,12 +30,13 @@ const HOOKS = [
   ['onRequest', 'setSecurityHeaders'],
   // CORS, where the settings name origins; it answers preflights itself.
   ['onRequest', 'allowOrigins'],
-  // Limits and credentials: what is turned away here costs no reading of a body. (identity)
-  ['onRequest', 'admit'],
+  // What is turned away from here on costs no reading of a body: too many requests (identity), addresses that lead nowhere,
+  ['onRequest', 'countByAddress'],
   ['onRequest', 'refuseLargeBody'],
   ['onRequest', 'refuseUnknownAddress'],
-  ['onRequest', 'refuseUnusablePath'],
-  // Where the body is signed, what can be said of the signature before there is a body. (payments)
+  // callers whose credentials are not good, and again too many requests (identity),
+  ['onRequest', 'identifyCaller'],
+  // and, where the body is signed, signatures of which that can be said without it. (payments)
   ['onRequest', 'expectSignature'],
 
   ['preParsing', 'expectBody'],
@@ -76,12 +76,14 @@ const OWN = {
   tellRequestId,
   setSecurityHeaders,
   refuseUnknownAddress,
-  refuseUnusablePath,
   answerNotModified,
 };
 
 /** Hooks of Nest's providers, which Nest makes when the server has its hooks already. */
-export type ProvidedHooks = Pick<Hooks, 'admit' | 'expectSignature' | 'endReading' | 'endBrokenReading'>;
+export type ProvidedHooks = Pick<
+  Hooks,
+  'countByAddress' | 'identifyCaller' | 'expectSignature' | 'endReading' | 'endBrokenReading'
+>;
 
 /** Hooks that other rooms hand over as functions. */
 export type HandedHooks = Omit<Hooks, keyof typeof OWN | keyof ProvidedHooks>;

@@ -21,10 +21,12 @@ export const rememberRoute: onRouteHookHandler = function rememberRoute({ method
 /**
  * Before a body is read: nobody needs to be known here.
  *
- * @throws DomainError `not-found` for an address that no route has, and `method-not-allowed` where it knows other methods
+ * @throws DomainError `not-found` for an address that no route has, or nothing could have, and `method-not-allowed` where it
+ *   knows other methods
  */
 export function refuseUnknownAddress(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   if (!request.is404) {
+    refuseUnusableSteps(request);
     done();
     return;
   }
@@ -35,6 +37,18 @@ export function refuseUnknownAddress(request: FastifyRequest, _reply: FastifyRep
   throw new DomainError(methodNotAllowed, `This address knows ${allowed.join(', ')}.`, undefined, {
     headers: { allow: allowed.join(', ') },
   });
+}
+
+/**
+ * The router takes an empty step for a parameter (`/v1/orders//history`, `/v1/orders/`), which no record has; nor one with a NUL
+ * (`%00`), which PostgreSQL can't hold.
+ */
+function refuseUnusableSteps({ params }: FastifyRequest): void {
+  const steps = Object.entries((params ?? {}) as Record<string, string>);
+  // A catch-all stands for any number of steps.
+  if (steps.some(([name, step]) => (step === '' && name !== '*') || step.includes('\0'))) {
+    throw new DomainError(notFound, 'There is nothing at this address.');
+  }
 }
 
 /** The methods that the address of a request has routes for, sorted; empty for an unknown address. */

@@ -22,8 +22,12 @@ type GateRequest = FastifyRequest & AuthenticatedRequest;
  */
 @Injectable()
 export class RequestGate {
-  readonly hooks: Pick<ProvidedHooks, 'admit'> = {
-    admit: (request, reply) => this.admit(request as GateRequest, reply),
+  readonly hooks: Pick<ProvidedHooks, 'countByAddress' | 'identifyCaller'> = {
+    countByAddress: (request, reply, done) => {
+      if (!request.routeOptions.config.uncounted) reply.headers(this.limits.address.take(addressGroup(request.ip)));
+      done();
+    },
+    identifyCaller: (request, reply) => this.identifyCaller(request as GateRequest, reply),
   };
 
   constructor(
@@ -43,10 +47,8 @@ export class RequestGate {
     this.uses.note(request.credential);
   }
 
-  private async admit(request: GateRequest, reply: FastifyReply): Promise<void> {
-    const { method, url, config } = request.routeOptions;
-    if (config.uncounted) return;
-    reply.headers(this.limits.address.take(addressGroup(request.ip)));
+  private async identifyCaller(request: GateRequest, reply: FastifyReply): Promise<void> {
+    const { method, url } = request.routeOptions;
     if (url === undefined || !this.routes.has([method].flat()[0] ?? request.method, url)) return;
     await this.authenticate(request);
     // What somebody may see is for nobody's cache, unless the route says otherwise.

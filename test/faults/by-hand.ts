@@ -7,6 +7,7 @@ import { PLANTS } from './rounds/plants.js';
 import { type RoundsReport, runRounds } from './rounds/run-rounds.js';
 import { summaryOf } from './rounds/summary.js';
 import { measureCreateCost } from './create-cost.js';
+import { runInput } from './input/run-input.js';
 import { runStorm } from './idempotency-storm.js';
 import { runPaymentStorm } from './payment-storm.js';
 
@@ -19,6 +20,8 @@ const USAGE = `Usage: npm run faults -- [what] [options], on a PostgreSQL of its
          [--from N]                      or paused: a service, a connection, PostgreSQL itself. Judged twice a minute
   storm  [--requests 10000] [--seed N]   requests with repeats, while service processes are killed
   payments [--payments 2000] [--seed N]  payments with a provider that fails, while service processes are killed
+  input [--requests 10000] [--seed N]    requests to every operation, made from the API document, good and bad ones: none may
+         [--from N]                      be answered 5xx or otherwise than documented. --from leaves out those before it
   claims [--rows 5000000]                what a claim costs with many old keys, against none
   cost                                   what a key costs: placing with and without one, and replaying
 `;
@@ -46,7 +49,7 @@ async function main(): Promise<void> {
   const from = Number(values.from ?? 1);
   if (what === 'rounds' && !values.help) return rounds(Number(values.rounds ?? 100), seed, from, values.plant);
   if (what === 'chaos' && !values.help) return chaos(Number(values.minutes ?? 10), seed, from);
-  if (what !== 'storm' && what !== 'payments' && what !== 'claims' && what !== 'cost') {
+  if (what !== 'storm' && what !== 'payments' && what !== 'claims' && what !== 'cost' && what !== 'input') {
     console.log(USAGE);
     process.exitCode = values.help ? 0 : 2;
     return;
@@ -54,6 +57,7 @@ async function main(): Promise<void> {
   await startTestServer();
   try {
     if (what === 'storm') await storm(Number(values.requests ?? 10_000), seed);
+    else if (what === 'input') await input(Number(values.requests ?? 10_000), seed, Number(values.from ?? 0));
     else if (what === 'payments') await payments(Number(values.payments ?? 2000), seed);
     else if (what === 'claims') await claims(Number(values.rows ?? 5_000_000));
     else console.log(JSON.stringify(await measureCreateCost(), undefined, 2));
@@ -99,6 +103,17 @@ async function storm(requests: number, seed: number): Promise<void> {
 
 async function payments(count: number, seed: number): Promise<void> {
   tell(await runPaymentStorm({ ...(await target()), payments: count, seed }));
+}
+
+async function input(requests: number, seed: number, from: number): Promise<void> {
+  console.log(`Seed ${seed}`);
+  const { answers, faults } = await runInput({ requests, seed, from, progress: (line) => console.log(line) });
+  console.table(answers);
+  for (const fault of faults) console.log(`\n${fault}`);
+  console.log(faults.length === 0 ? 'No fault.' : `\n${faults.length} faults.`);
+  if (faults.length === 0) return;
+  console.log(`Again, with what came before: npm run faults -- input --seed ${seed} --requests ${requests}`);
+  process.exitCode = 1;
 }
 
 async function target() {

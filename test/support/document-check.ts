@@ -164,7 +164,8 @@ function isDecodable(path: string): boolean {
 }
 
 function patternOf(path: string): RegExp {
-  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+  // A parameter called `path` has slashes in it.
+  return new RegExp(`^${path.replaceAll('{path}', '.+').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
 }
 
 function pointerTo(...steps: string[]): string {

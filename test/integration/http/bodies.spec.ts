@@ -44,7 +44,7 @@ describe('a body of ten megabytes is answered, whoever sends it', () => {
   it.each<[string, string, string | null, number]>([
     ['who may write', '/v1/orders', 'operator', 413],
     ['who may only read', '/v1/orders', 'viewer', 413],
-    ['nobody knows', '/v1/orders', null, 401],
+    ['nobody knows', '/v1/orders', null, 413],
     ['asks for an unknown address', '/nowhere', 'operator', 413],
     ['nobody knows, at an unknown address', '/nowhere', null, 413],
     ['may be a provider', WEBHOOK, null, 413],

@@ -65,7 +65,7 @@ describe('administration of users and API keys', () => {
     expect(answer.status).toBe(201);
     expect(answer.headers.get('location')).toBe(`/v1/api-keys/${answer.body.id}`);
     expect(answer.headers.get('cache-control')).toBe('no-store');
-    const { secret, secretShown, ...shown } = answer.body;
+    const { secret, secretShown: _secretShown, ...shown } = answer.body;
     expect(secret.startsWith(`${shown.prefix}_`)).toBe(true);
     expect((await new ApiClient(service.baseUrl, secret).post('/v1/orders', orderBody())).status).toBe(201);
     const again = await admin.get<Key>(`/v1/api-keys/${shown.id}`);
