@@ -84,6 +84,18 @@ describe('JwksCache', () => {
     expect(fetches).toBe(2);
   });
 
+  it('is renewed for a token without a key id, at most every ten seconds', async () => {
+    await find('a');
+    clock = 5_000;
+    expect(await cache.renew()).toBe(false);
+    clock = 11_000;
+    expect([await cache.renew(), await cache.renew()]).toEqual([true, false]);
+    status = 500;
+    clock = 22_000;
+    expect([await cache.renew(), await find('a')]).toEqual([false, 'found']);
+    expect(fetches).toBe(3);
+  });
+
   it('takes no shared secret for a key, and follows no redirection', async () => {
     keys = [{ kty: 'oct', k: 'c2VjcmV0', kid: 'a', alg: 'ES256' }];
     expect(await find('a')).toBe('unknown');

@@ -65,6 +65,17 @@ export class JwksCache {
     }
   }
 
+  /**
+   * Asks the provider whether it has other keys by now: for a token that names none, and that none of those at hand signed.
+   *
+   * @returns whether it answered; false within ten seconds of the last question
+   */
+  async renew(): Promise<boolean> {
+    const { fetchedAt } = this;
+    await this.refresh();
+    return this.fetchedAt !== fetchedAt;
+  }
+
   private current(): KeyFinder {
     if (!this.keys || !this.isUsable()) throw new IdentityProviderUnreachable(this.failure);
     return this.keys;

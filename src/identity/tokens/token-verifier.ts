@@ -1,4 +1,11 @@
-import { type CryptoKey, errors, type JWTVerifyOptions, type JWTVerifyResult, jwtVerify } from 'jose';
+import {
+  type CryptoKey,
+  decodeProtectedHeader,
+  errors,
+  type JWTVerifyOptions,
+  type JWTVerifyResult,
+  jwtVerify,
+} from 'jose';
 import { Unauthenticated } from '../identity.errors.js';
 import { JwksCache } from './jwks-cache.js';
 import { readClaims, type TokenClaims } from './token-claims.js';
@@ -72,8 +79,19 @@ export class TokenVerifier {
     }
   }
 
-  /** A token that names no key may be signed by any of those that fit its algorithm. */
+  /** A token that names no key may be signed by one that is newer than those at hand. */
   private async verified(token: string, options: JWTVerifyOptions): Promise<JWTVerifyResult> {
+    try {
+      return await this.verifiedByKnown(token, options);
+    } catch (error) {
+      const isUnsigned = error instanceof errors.JWSSignatureVerificationFailed;
+      if (!isUnsigned || decodeProtectedHeader(token).kid !== undefined || !(await this.keys.renew())) throw error;
+      return this.verifiedByKnown(token, options);
+    }
+  }
+
+  /** A token that names no key may be signed by any of those that fit its algorithm. */
+  private async verifiedByKnown(token: string, options: JWTVerifyOptions): Promise<JWTVerifyResult> {
     try {
       return await jwtVerify(token, (header, input) => this.keys.find(header, input), options);
     } catch (error) {
