@@ -129,6 +129,8 @@ describe('settings of identity', () => {
       principal: { limit: 5, windowSeconds: 1 },
       failures: null,
     });
+    const proxies = 'loopback, 10.0.0.0/8,2001:db8::/32,192.0.2.1';
+    expect(loadConfig({ TRUST_PROXY: proxies }).trustProxy).toBe(proxies);
     expect(loadConfig({ RATE_LIMIT: 'off' }).rateLimits).toEqual({ address: null, principal: null, failures: null });
   });
 
@@ -136,6 +138,11 @@ describe('settings of identity', () => {
     [{ JWT_ISSUER: 'https://id.test' }, 'JWT_AUDIENCE and JWT_JWKS_URI not set'],
     [{ ...jwt, JWT_JWKS_URI: 'http://id.test', NODE_ENV: 'production', WAYBILL_EMBEDDED: 'allow' }, 'https://'],
     [{ ...jwt, JWT_JWKS_URI: 'nonsense' }, 'https://'],
+    [{ TRUST_PROXY: 'proxy.example' }, 'TRUST_PROXY must be false, true, or addresses'],
+    [{ TRUST_PROXY: '10.0.0.1, 10.0.0.0/33' }, 'TRUST_PROXY'],
+    [{ TRUST_PROXY: '10.0.0.1:443' }, 'TRUST_PROXY'],
+    [{ MAX_CONNECTIONS: '5' }, 'MAX_CONNECTIONS must be a whole number from 10 to 100000'],
+    [{ MAX_BODY_MEMORY: '64MB' }, 'MAX_BODY_MEMORY must be a whole number from 8 to 16384'],
     [{ RATE_LIMIT: 'lots' }, 'RATE_LIMIT must be off, or entries like'],
     [{ RATE_LIMIT: 'address=0/m' }, 'RATE_LIMIT'],
     [{ RATE_LIMIT: 'constructor=1/m' }, 'RATE_LIMIT'],

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
 import { parseAddress } from '../database/address/database-address.js';
 import type { JwtSettings, Quota, RateLimitSettings } from '../identity/index.js';
@@ -64,7 +65,21 @@ export function payments(env: NodeJS.ProcessEnv): Config['payments'] {
 /** Off, on, or the proxies' addresses as Fastify takes them. */
 export function trustProxy(value: string | undefined): boolean | string {
   if (!value || value === 'false') return false;
-  return value === 'true' ? true : value;
+  if (value === 'true') return true;
+  const wrong = value.split(',').find((entry) => !isProxy(entry.trim()));
+  if (wrong === undefined) return value;
+  throw new ConfigError(
+    `TRUST_PROXY must be false, true, or addresses and networks like 10.0.0.0/8, separated by commas, not "${wrong}".`,
+  );
+}
+
+const NAMED_NETWORKS = new Set(['loopback', 'linklocal', 'uniquelocal']);
+
+function isProxy(entry: string): boolean {
+  const [address = '', prefix, ...more] = entry.split('/');
+  const version = isIP(address);
+  if (version === 0 || more.length > 0) return NAMED_NETWORKS.has(entry);
+  return prefix === undefined || (/^[1-9]\d{0,2}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128));
 }
 
 /** Tokens are on when the identity provider is named, and then completely. */

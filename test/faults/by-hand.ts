@@ -44,14 +44,18 @@ async function main(): Promise<void> {
       help: { type: 'boolean' },
     },
   });
+  if (values.help) {
+    console.log(USAGE);
+    return;
+  }
   const [what = 'rounds'] = positionals;
   const seed = Number(values.seed ?? Date.now() % 1_000_000);
   const from = Number(values.from ?? 1);
-  if (what === 'rounds' && !values.help) return rounds(Number(values.rounds ?? 100), seed, from, values.plant);
-  if (what === 'chaos' && !values.help) return chaos(Number(values.minutes ?? 10), seed, from);
+  if (what === 'rounds') return rounds(Number(values.rounds ?? 100), seed, from, values.plant);
+  if (what === 'chaos') return chaos(Number(values.minutes ?? 10), seed, from);
   if (what !== 'storm' && what !== 'payments' && what !== 'claims' && what !== 'cost' && what !== 'input') {
     console.log(USAGE);
-    process.exitCode = values.help ? 0 : 2;
+    process.exitCode = 2;
     return;
   }
   await startTestServer();
