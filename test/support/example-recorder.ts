@@ -60,6 +60,14 @@ function steady(text: string): string {
       to: (_at: number, key: string) => `wb_1_5f0c9a523a0e${key.length > 17 ? `_${'x'.repeat(43)}` : ''}`,
     },
     { pattern: /"signature":"[\w+/]{86}=="/g, to: () => `"signature":"${'A'.repeat(86)}=="` },
+    // A log's keys, which begin with its name.
+    {
+      pattern: /\+[0-9a-f]{8}\+A[A-Za-z0-9+/]{43}(?![A-Za-z0-9+/])/g,
+      to: (at: number) => {
+        const digest = createHash('sha256').update(`key ${at}`).digest();
+        return `+${digest.toString('hex', 0, 4)}+A${digest.toString('base64').slice(0, 43)}`;
+      },
+    },
     { pattern: /"next":"[^"]+"/g, to: () => `"next":"${CURSOR}"` },
     {
       pattern: /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g,
