@@ -12,10 +12,12 @@ export type KillPoint =
   | 'call.before'
   | 'call.after'
   | 'seal.locked'
+  | 'seal.started'
   | 'seal.signed'
   | 'seal.appended'
   | 'seal.checkpointed'
   | 'seal.committed'
+  | 'seal.cosigning'
   | 'seal.publishing'
   | 'seal.published';
 

@@ -8,7 +8,8 @@ import { type NoteVerifier, verifierOf } from '../../src/audit/format/signed-not
 import { generateSigningKey, parseSigningKey } from '../../src/audit/format/signing-key.js';
 import { CheckpointDirectory } from '../../src/audit/log/checkpoint-directory.js';
 import { KnownEdges } from '../../src/audit/log/known-edges.js';
-import { publishCheckpoint, sealBatch, type SealingTools } from '../../src/audit/log/seal-batch.js';
+import { publishCheckpoint } from '../../src/audit/log/publish-checkpoint.js';
+import { sealBatch, type SealingTools } from '../../src/audit/log/seal-batch.js';
 import { sealerPool } from '../../src/audit/log/sealer-pool.js';
 import { SigningKeys } from '../../src/audit/log/signing-keys.js';
 import type { VerificationResult } from '../../src/audit/verify/fault.js';

@@ -5,7 +5,8 @@
 
 const { sealerUrl, pem, directory, origin, tenantId, killAt, rounds = 1, batchSize = 5 } = JSON.parse(process.argv[2]);
 const from = (path) => import(new URL(`../../dist/src/audit/log/${path}`, import.meta.url).href);
-const { sealBatch, publishCheckpoint } = await from('seal-batch.js');
+const { sealBatch } = await from('seal-batch.js');
+const { publishCheckpoint } = await from('publish-checkpoint.js');
 const { sealerPool } = await from('sealer-pool.js');
 const { SigningKeys } = await from('signing-keys.js');
 const { CheckpointDirectory } = await from('checkpoint-directory.js');

@@ -1,10 +1,11 @@
-import { signCheckpoint } from '../format/checkpoint.js';
+import { type Checkpoint, signCheckpoint } from '../format/checkpoint.js';
 import { eventHash, eventPreimage, genesisHash, leafHash, signatureMessage } from '../format/event-hash.js';
 import type { LogKeys } from '../format/log-keys.js';
 import type { Subtree } from '../format/merkle.js';
 import { signMessage } from '../format/signing-key.js';
 import type { LogStore, NewLeaf, PendingEvent } from './log-store.js';
-import { type OpenLog, SealRefused } from './open-log.js';
+import type { OpenLog } from './open-log.js';
+import { SealRefused } from './seal-refused.js';
 import { isStored } from './tree-reader.js';
 
 export type AppendStep = 'signed' | 'appended';
@@ -45,15 +46,16 @@ export async function addCheckpoint(
   signers: readonly LogKeys[] = [keys],
 ): Promise<void> {
   const checkpoint = { origin, size: tree.size, root: tree.root() };
-  const note = signCheckpoint(
-    checkpoint,
-    signers.map(({ checkpoints: { privateKey, publicKey } }) => ({
-      name: origin,
-      privateKey,
-      rawPublicKey: publicKey,
-    })),
-  );
-  await store.addCheckpoint({ ...checkpoint, note });
+  await store.addCheckpoint({ ...checkpoint, note: noteOf(checkpoint, signers) });
+}
+
+export function noteOf(checkpoint: Checkpoint, signers: readonly LogKeys[]): string {
+  const noteSigners = signers.map(({ checkpoints: { privateKey, publicKey } }) => ({
+    name: checkpoint.origin,
+    privateKey,
+    rawPublicKey: publicKey,
+  }));
+  return signCheckpoint(checkpoint, noteSigners);
 }
 
 /** What was queued must still be what was written: its hash, its place in the chain, its version before it in the log. */

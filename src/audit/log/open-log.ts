@@ -7,6 +7,7 @@ import type { ResumedBody } from '../verify/key-chain.js';
 import type { CheckpointDirectory } from './checkpoint-directory.js';
 import type { KnownEdges } from './known-edges.js';
 import { type LogEvent, type LogStore, nameOf, type StoredCheckpoint, type StoredKeys } from './log-store.js';
+import { PublishedMismatch, SealRefused } from './seal-refused.js';
 import { TreeReader } from './tree-reader.js';
 
 /** A log that its holder may append to: its lock is held, and it is what was published. */
@@ -25,14 +26,6 @@ export interface OpenLog {
   sealedUs: number;
 }
 
-/** The sealer doesn't go on: going on would cover up what has happened. */
-export class SealRefused extends Error {
-  override readonly name = 'SealRefused';
-}
-
-/** The log isn't the one that was published: cut, restored or rewritten. */
-export class PublishedMismatch extends SealRefused {}
-
 /** Whoever has the private keys. */
 export interface KeyHolder {
   of(tenantId: number): LogKeys;
@@ -42,7 +35,10 @@ export interface KeyHolder {
 
 export interface OpeningTools {
   keys: KeyHolder;
+  /** Where checkpoints are published; null compares with none. */
   directory: CheckpointDirectory | null;
+  /** Whether somebody has said that nothing of the log was published there before. */
+  isFirstPublication?: boolean;
   edges?: KnownEdges;
 }
 
@@ -52,11 +48,8 @@ export interface OpeningTools {
  * @param firstOrigin what `LogStore.lock` returned
  * @throws SealRefused when they don't agree, or when the keys in force aren't at hand
  */
-export async function openLog(
-  store: LogStore,
-  firstOrigin: string,
-  { keys, directory, edges }: OpeningTools,
-): Promise<OpenLog> {
+export async function openLog(store: LogStore, firstOrigin: string, tools: OpeningTools): Promise<OpenLog> {
+  const { keys, edges } = tools;
   const [size, keysBefore, last, sealedUs] = await Promise.all([
     store.size(),
     store.keys(),
@@ -76,8 +69,7 @@ export async function openLog(
   }
   if (last && !known) checkLast(origin, last, held);
   const log = { origin, firstOrigin, generation, tree, keys: held, keysBefore, sealedUs };
-  const note = await directory?.read(store.tenantId);
-  if (note && note !== last?.note) await comparePublished(store, log, reader, note);
+  await comparePublished(store, log, reader, tools);
   return log;
 }
 
@@ -95,30 +87,47 @@ function checkLast(origin: string, { note, size, root }: StoredCheckpoint, { che
   if (signed.origin !== origin || signed.size !== size || !signed.root.equals(root)) refuse('is of other leaves');
 }
 
-async function comparePublished(store: LogStore, log: OpenLog, reader: TreeReader, note: string): Promise<void> {
-  const { origin, tree, keys, keysBefore } = log;
-  const published = parseCheckpoint(parseNote(note).text);
+async function comparePublished(
+  store: LogStore,
+  log: OpenLog,
+  reader: TreeReader,
+  { directory, isFirstPublication }: OpeningTools,
+): Promise<void> {
+  const { tenantId } = store;
+  const { origin, generation, tree, keys, keysBefore } = log;
+  const published = await directory?.last(tenantId);
+  if (!directory || (!published && (tree.size === 0 || isFirstPublication))) return;
+  if (!published)
+    throw new SealRefused(
+      `${origin}: it has ${tree.size} leaves, and nothing of it is published in ${directory.path}. If nothing ever was: \`waybill audit publish --first --tenant ${tenantId}\`. If something was, bring it back from a copy; find out who removed it.`,
+    );
   const advice = 'After a legitimate restore: `waybill audit resume --from-checkpoint FILE`.';
-  if (published.origin !== origin) {
-    if (await isAbandoned(store, log, note)) return;
+  if (published.generation < generation && (await isAbandoned(store, log, published.note))) return;
+  const checkpoint = parseCheckpoint(parseNote(published.note).text);
+  if (checkpoint.origin !== origin || published.generation !== generation)
     throw new PublishedMismatch(
-      `${origin}: the published checkpoint is of the log ${published.origin}. ${advice} Or set AUDIT_CHECKPOINT_DIR to the folder of this log.`,
+      `${origin}: the published checkpoint is of the log ${checkpoint.origin}. ${advice} Or set AUDIT_CHECKPOINT_DIR to the folder of this log.`,
     );
-  }
-  openNote(note, verifiersOf(origin, [...keysBefore, publicKeysOf(keys)]));
-  if (published.size > tree.size)
+  openNote(published.note, verifiersOf(origin, [...keysBefore, publicKeysOf(keys)]));
+  if (checkpoint.size > tree.size)
     throw new PublishedMismatch(
-      `${origin}: its ${tree.size} leaves are fewer than the ${published.size} published. ${advice}`,
+      `${origin}: its ${tree.size} leaves are fewer than the ${checkpoint.size} published. ${advice}`,
     );
-  if (!(await reader.root(published.size)).equals(published.root))
-    throw new PublishedMismatch(`${origin}: its first ${published.size} leaves are not the ones published. ${advice}`);
+  const root = checkpoint.size === tree.size ? tree.root() : await reader.root(checkpoint.size);
+  if (!root.equals(checkpoint.root))
+    throw new PublishedMismatch(`${origin}: its first ${checkpoint.size} leaves are not the ones published. ${advice}`);
 }
 
 /** Whether the log goes on without what this note covers, and a holder of its keys signed that. */
 async function isAbandoned(store: LogStore, { keys }: OpenLog, note: string): Promise<boolean> {
   const last = (await store.logEvents()).findLast(({ type }) => type === 'log.resumed');
-  if (!last || (JSON.parse(last.body) as ResumedBody).snapshot.abandoned !== note) return false;
-  return isSignedBy(store.tenantId, last, keys);
+  if (!last || !isSignedBy(store.tenantId, last, keys)) return false;
+  return isSameCheckpoint((JSON.parse(last.body) as ResumedBody).snapshot.abandoned, note);
+}
+
+/** Whether two notes say the same, whoever cosigned them. */
+export function isSameCheckpoint(one: string, other: string): boolean {
+  return parseNote(one).text === parseNote(other).text;
 }
 
 function isSignedBy(tenantId: number, event: LogEvent, { events }: LogKeys): boolean {

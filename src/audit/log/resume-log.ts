@@ -5,8 +5,9 @@ import { NoteError } from '../format/signed-note.js';
 import type { ResumedBody } from '../verify/key-chain.js';
 import { addCheckpoint, appendToLog } from './append-to-log.js';
 import { LogStore, nameOf } from './log-store.js';
-import { openCheckpoint, openLog, type OpenLog, verifiersOf } from './open-log.js';
-import { publishCheckpoint, type SealingTools } from './seal-batch.js';
+import { isSameCheckpoint, openCheckpoint, openLog, type OpenLog, verifiersOf } from './open-log.js';
+import { publishCheckpoint } from './publish-checkpoint.js';
+import type { SealingTools } from './seal-batch.js';
 import { keyTexts, startLog } from './start-log.js';
 import { TreeReader } from './tree-reader.js';
 
@@ -32,12 +33,14 @@ export async function resumeLog(
       abandoned.size <= log.tree.size &&
       (await new TreeReader(store).root(abandoned.size)).equals(abandoned.root);
     if (isMet) throw new Error(`${log.origin} meets this checkpoint: there is nothing to resume from`);
-    const published = await tools.directory?.read(tenantId);
-    if (published && published !== note)
-      throw new Error(`another checkpoint is published in ${tools.directory?.fileOf(tenantId)}: resume from that one`);
+    const published = await tools.directory?.last(tenantId);
+    if (published && !isSameCheckpoint(published.note, note))
+      throw new Error(
+        `another checkpoint is published, in ${tools.directory?.fileOf(tenantId, published)}: resume from that one`,
+      );
     return goOn(store, log, note, abandoned.origin);
   });
-  await publishCheckpoint(tools, tenantId);
+  await publishCheckpoint({ ...tools, isFirstPublication: true }, tenantId);
   return resumed;
 }
 

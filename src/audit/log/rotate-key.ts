@@ -6,7 +6,8 @@ import type { RotatedBody } from '../verify/key-chain.js';
 import { addCheckpoint, appendToLog } from './append-to-log.js';
 import { LogStore } from './log-store.js';
 import { openLog, type OpenLog } from './open-log.js';
-import { publishCheckpoint, type SealingTools } from './seal-batch.js';
+import { publishCheckpoint } from './publish-checkpoint.js';
+import type { SealingTools } from './seal-batch.js';
 import { keyTexts } from './start-log.js';
 
 /**

@@ -3,19 +3,23 @@ import { inPoolTransaction } from '../../database/transaction.js';
 import { originOf } from '../format/checkpoint.js';
 import { addCheckpoint, appendToLog, type AppendStep } from './append-to-log.js';
 import { LogStore, type PendingEvent } from './log-store.js';
-import { openLog, type OpeningTools, SealRefused } from './open-log.js';
-import { startLog } from './start-log.js';
+import { openLog, type OpeningTools } from './open-log.js';
+import type { Cosign, PublishStep } from './publish-checkpoint.js';
+import { SealRefused } from './seal-refused.js';
+import { publishEmpty, startLog } from './start-log.js';
 
 /** What sealing needs besides the tenant. */
 export interface SealingTools extends OpeningTools {
   pool: Pool;
   /** First part of every log's name. */
   origin: string;
+  /** Asks witnesses for what is published; null where there are none. */
+  cosign?: Cosign | null;
   /** Told of each step; tests kill the process there. */
   onStep?: (step: SealStep) => void | Promise<void>;
 }
 
-export type SealStep = 'locked' | AppendStep | 'checkpointed' | 'committed' | 'publishing' | 'published';
+export type SealStep = 'locked' | 'started' | AppendStep | 'checkpointed' | 'committed' | PublishStep;
 
 /** Most events of one transaction. */
 export const BATCH_SIZE = 500;
@@ -41,8 +45,11 @@ export async function sealBatch(tools: SealingTools, tenantId: number, batchSize
     const log = await openLog(store, name, tools);
     const pending = await store.pending(batchSize);
     refuseLogEvents(tenantId, pending);
-    if (held.isNew) await startLog(store, log);
-    else if (pending.length === 0) return 0;
+    if (held.isNew) {
+      await startLog(store, log);
+      await publishEmpty(log, tenantId, tools.directory);
+      await onStep?.('started');
+    } else if (pending.length === 0) return 0;
     await appendToLog(store, log, pending, onStep);
     await addCheckpoint(store, log);
     edges?.remember(tenantId, log.tree);
@@ -51,23 +58,6 @@ export async function sealBatch(tools: SealingTools, tenantId: number, batchSize
   });
   if (sealed) await onStep?.('committed');
   return sealed;
-}
-
-/** Publishes the last checkpoint unless it is published already. Under the log's lock, so that none replaces a later one. */
-export async function publishCheckpoint(tools: SealingTools, tenantId: number): Promise<void> {
-  const { pool, directory, onStep } = tools;
-  if (!directory) return;
-  await inPoolTransaction(pool, async (client) => {
-    const store = new LogStore(client, tenantId);
-    const name = await store.lock({ wait: true });
-    if (name === null) return;
-    await openLog(store, name, tools);
-    const last = await store.lastCheckpoint();
-    if (!last || last.note === (await directory.read(tenantId))) return;
-    await onStep?.('publishing');
-    await directory.publish(tenantId, last.note);
-    await onStep?.('published');
-  });
 }
 
 /** @returns the log's first name; null when another process holds it */

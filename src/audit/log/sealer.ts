@@ -2,10 +2,11 @@ import { Injectable, Logger } from '@nestjs/common';
 import { type PeriodicTask, PeriodicTasks } from '../../background/index.js';
 import { errorReport } from '../../common/error-report.js';
 import { LogGrowth } from './log-growth.js';
-import { publishCheckpoint, sealBatch, type SealingTools } from './seal-batch.js';
+import { publishCheckpoint } from './publish-checkpoint.js';
+import { sealBatch, type SealingTools } from './seal-batch.js';
 import { tenantsWithLogs } from './log-store.js';
 import { SealerMetrics } from './sealer-metrics.js';
-import { SealRefused } from './open-log.js';
+import { SealRefused } from './seal-refused.js';
 
 /** Most milliseconds between two publications while events come faster than one batch takes. */
 const PUBLISH_EVERY = 1000;
@@ -18,7 +19,8 @@ const PUBLISH_EVERY = 1000;
 export class Sealer {
   private readonly logger = new Logger(Sealer.name);
   private readonly task: PeriodicTask;
-  private hasPublishedAll = false;
+  /** Logs whose last checkpoint may not be published; null before the first look. */
+  private unpublished: Set<number> | null = null;
   /** What was said of a tenant last, so that a fault that lasts is logged once. */
   private readonly said = new Map<number, string>();
 
@@ -41,24 +43,29 @@ export class Sealer {
   }
 
   private async round(): Promise<void> {
-    if (!this.hasPublishedAll) await this.publishAll();
-    await this.sealAll();
-  }
-
-  /** After a crash between commit and publication the last checkpoint is still to be published. */
-  private async publishAll(): Promise<void> {
-    for (const tenantId of await tenantsWithLogs(this.tools.pool)) {
+    // After a crash between commit and publication the last checkpoint is still to be published.
+    this.unpublished ??= new Set(await tenantsWithLogs(this.tools.pool));
+    const stopped = await this.sealAll();
+    for (const tenantId of this.unpublished) {
       if (this.task.isStopping) return;
-      await this.guarded(tenantId, () => publishCheckpoint(this.tools, tenantId));
+      if (!stopped.has(tenantId)) await this.guarded(tenantId, () => this.publish(tenantId));
     }
-    this.hasPublishedAll = true;
   }
 
-  /** Seals all that is queued now. */
-  private async sealAll(): Promise<void> {
+  private async publish(tenantId: number): Promise<void> {
+    this.unpublished?.add(tenantId);
+    await publishCheckpoint(this.tools, tenantId);
+    this.unpublished?.delete(tenantId);
+  }
+
+  /** Seals all that is queued now. @returns tenants that this went wrong for */
+  private async sealAll(): Promise<ReadonlySet<number>> {
     const backlog = await this.metrics.observe(this.tools.pool);
-    for (const { tenantId } of backlog) await this.guarded(tenantId, () => this.sealTenant(tenantId));
+    const stopped = new Set<number>();
+    for (const { tenantId } of backlog)
+      if (!(await this.guarded(tenantId, () => this.sealTenant(tenantId)))) stopped.add(tenantId);
     if (backlog.length > 0) await this.metrics.observe(this.tools.pool);
+    return stopped;
   }
 
   private async sealTenant(tenantId: number): Promise<void> {
@@ -72,25 +79,27 @@ export class Sealer {
       isPublished = false;
       // Under load there is a batch every few milliseconds; who keeps checkpoints needs none of each.
       if (performance.now() - published < PUBLISH_EVERY) continue;
-      await publishCheckpoint(this.tools, tenantId);
+      await this.publish(tenantId);
       published = performance.now();
       isPublished = true;
     }
-    if (!isPublished) await publishCheckpoint(this.tools, tenantId);
-    this.said.delete(tenantId);
-    this.metrics.setRefused(tenantId, false);
+    if (!isPublished) await this.publish(tenantId);
   }
 
-  /** One tenant's trouble must not keep the others waiting. */
-  private async guarded(tenantId: number, work: () => Promise<void>): Promise<void> {
+  /** One tenant's trouble must not keep the others waiting. @returns whether there was none */
+  private async guarded(tenantId: number, work: () => Promise<void>): Promise<boolean> {
     try {
       await work();
+      this.said.delete(tenantId);
+      this.metrics.setRefused(tenantId, false);
+      return true;
     } catch (error) {
       const { message, stack } = errorReport(error);
       this.metrics.setRefused(tenantId, error instanceof SealRefused);
-      if (this.said.get(tenantId) === message) return;
+      if (this.said.get(tenantId) === message) return false;
       this.said.set(tenantId, message);
       this.logger.error(`Sealing of tenant ${tenantId} stopped: ${message}`, stack);
+      return false;
     }
   }
 }

@@ -3,7 +3,15 @@ import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
-import { exportSource, LogStore, readUnverified, resumeLog, writeExport } from '../../audit/tools.js';
+import {
+  exportSource,
+  LogStore,
+  publishCheckpoint,
+  readUnverified,
+  resumeLog,
+  tenantsWithLogs,
+  writeExport,
+} from '../../audit/tools.js';
 import { inPoolTransaction } from '../../database/transaction.js';
 import { addKeyCommands } from './key-commands.js';
 import { addVerifyCommand } from './verify-command.js';
@@ -25,6 +33,15 @@ export function addAuditCommand(program: Command): void {
     .description("Print a tenant's latest checkpoint, a signed note to keep elsewhere")
     .requiredOption('--tenant <id>', 'the tenant', readTenant)
     .action(printCheckpoint);
+  audit
+    .command('publish')
+    .description('Publish the last checkpoint of each log that is not published yet, as the sealer does')
+    .option('--tenant <id>', 'only the log of this tenant', readTenant)
+    .option(
+      '--first',
+      'also where nothing of a log was ever published in AUDIT_CHECKPOINT_DIR, which the sealer refuses',
+    )
+    .action(publish);
   addKeyCommands(audit);
   audit
     .command('resume')
@@ -52,6 +69,25 @@ function printCheckpoint({ tenant }: { tenant: number }): Promise<void> {
     if (!last) throw new Error(`Nothing of tenant ${tenant} has been sealed yet.`);
     process.stdout.write(last.note);
   });
+}
+
+function publish({ tenant, first }: { tenant?: number; first?: boolean }): Promise<void> {
+  return withAuditTools(async (tools) => {
+    const { directory, pool } = tools;
+    for (const tenantId of tenant === undefined ? await tenantsWithLogs(pool) : [tenant]) {
+      const before = await directory.last(tenantId);
+      await publishCheckpoint({ ...sealingTools(tools), isFirstPublication: first }, tenantId);
+      const last = await directory.last(tenantId);
+      if (!last) console.log(`Tenant ${tenantId} has no log yet.`);
+      else if (last.note === before?.note)
+        console.log(`${originIn(last.note)}: ${last.size} events, published already`);
+      else console.log(`${originIn(last.note)}: ${last.size} events, ${directory.fileOf(tenantId, last)}`);
+    }
+  });
+}
+
+function originIn(note: string): string {
+  return readUnverified(note).origin;
 }
 
 function resume({ fromCheckpoint }: { fromCheckpoint: string }): Promise<void> {

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Client } from 'pg';
 import { type Config, ConfigError, type DatabaseAddresses, loadConfig } from '../../config.js';
 import { connectFailure } from '../../database/address/connect-failure.js';
@@ -8,6 +9,7 @@ import { type Catalogue, forbiddenGrants, readCatalogue } from './catalogue.js';
 import { compareSchema } from './compare-schema.js';
 import { withClient } from '../../database/client.js';
 import { type Finding, fault, hint, ok, unknown } from './finding.js';
+import { judgeCheckpoints } from './judge-checkpoints.js';
 import { judgeBackups, judgeRoles } from './judge-roles.js';
 import * as judge from './judge-schema.js';
 import { judgeServer, type ServerFacts, readServer } from './server.js';
@@ -78,7 +80,11 @@ export async function examineDatabase(
   });
   const noMore = (): Promise<Finding[]> => Promise.resolve([]);
   const owner = await asRole('MIGRATION_DATABASE_URL', ownerUrl, 'waybill_owner', noMore);
-  const sealer = await asRole('SEALER_DATABASE_URL', sealerUrl, 'waybill_sealer', noMore);
+  const { checkpointDir: path } = config.audit;
+  const isDefault = config.database !== null && path === join(config.dataDir, 'checkpoints');
+  const sealer = await asRole('SEALER_DATABASE_URL', sealerUrl, 'waybill_sealer', (client) =>
+    steps.isThisVersion ? judgeCheckpoints(client, { path, isDefault }) : noMore(),
+  );
   return [...app, ...owner, ...sealer, ...steps.findings];
 }
 

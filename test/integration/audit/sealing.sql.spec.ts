@@ -5,7 +5,8 @@ import { Client } from 'pg';
 import { eventHash, genesisHash } from '../../../src/audit/format/event-hash.js';
 import { openNote } from '../../../src/audit/format/signed-note.js';
 import { CheckpointDirectory } from '../../../src/audit/log/checkpoint-directory.js';
-import { publishCheckpoint, sealBatch, type SealStep } from '../../../src/audit/log/seal-batch.js';
+import { publishCheckpoint } from '../../../src/audit/log/publish-checkpoint.js';
+import { sealBatch, type SealStep } from '../../../src/audit/log/seal-batch.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
 import { type Order, orderBody } from '../../support/builders.js';
@@ -225,7 +226,7 @@ describe('sealing', () => {
 
   it('refuses to publish into a directory that belongs to another log', async () => {
     const other = await startSealing(service.database, sealing.pem);
-    await other.directory.publish(1, (await sealing.directory.read(2)) ?? '');
+    await other.directory.publish(1, (await sealing.directory.last(2))!);
     await expect(
       publishCheckpoint({ ...sealing.tools, directory: new CheckpointDirectory(other.directory.path) }, 1),
     ).rejects.toThrow('is of the log audit.test/2');
