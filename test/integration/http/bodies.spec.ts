@@ -93,6 +93,36 @@ describe('a body of ten megabytes is answered, whoever sends it', () => {
   });
 });
 
+describe('an honest request', () => {
+  it.each([{ 'content-type': 'application/json' }, { 'content-type': 'application/x-www-form-urlencoded' }, {}])(
+    'without a body where none is needed is one without a body: %j',
+    async (headers: object) => {
+      await service.as('operator').post('/v1/orders', orderBody());
+      const given = { 'idempotency-key': randomUUID(), ...(headers as Record<string, string>) };
+      const erased = await service.as('admin').send('POST', '/v1/customers/c-42/erasure', { headers: given });
+      expect(erased.status).toBe(200);
+      // Whatever type it says, it is the same request.
+      const again = { 'idempotency-key': given['idempotency-key'] };
+      const repeated = await service.as('admin').send('POST', '/v1/customers/c-42/erasure', { headers: again });
+      expect([repeated.status, repeated.headers.get('idempotency-replayed')]).toEqual([200, 'true']);
+    },
+  );
+
+  it.each([
+    ['POST', '/v1/customers/%00/erasure'],
+    ['POST', '/v1/customers/a%00b/erasure'],
+    ['GET', '/v1/orders/%00'],
+    ['GET', '/v1/workflows/%00/diagram'],
+    ['GET', '/v1/orders//history'],
+    ['GET', '/v1/api-keys/'],
+  ])('for what no record is called is 404, whoever asks: %s %s', async (method, path) => {
+    for (const role of ['admin', 'viewer', 'nobody']) {
+      const headers = { 'idempotency-key': randomUUID() };
+      expect((await service.as(role).send(method, path, { headers })).status).toBe(404);
+    }
+  });
+});
+
 describe('a client that asks before it sends a body (Expect: 100-continue)', () => {
   const body = JSON.stringify(orderBody());
   const headers = (more: Record<string, string>) => ({
