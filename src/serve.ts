@@ -1,17 +1,18 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { createApp } from './app.js';
 import { originOf, SigningKeys, verifierKeyText } from './audit/index.js';
-import type { AuditSettings, Config, ServiceConfig } from './config.js';
+import { errorReport, isSystemError } from './common/index.js';
+import type { AuditSettings, Config, DatabaseAddresses, ServiceConfig } from './config.js';
+import { type DemoFile, readDemoTenants, writeDemoFile } from './demo-file.js';
 import { drain } from './drain.js';
 import { awaitDatabase, migrate, reportKillPointsToParent, stepName } from './database/index.js';
 import { EMBEDDED_DATABASE, type EmbeddedServer, openEmbedded } from './database/embedded/index.js';
-import { loadExtensions, migrationsOf, type WaybillExtension } from './extension-loader.js';
+import { loadExtensions, migrationsOf } from './extension-loader.js';
 import { type DemoTenant, makeDemoTenants } from './identity/index.js';
-import { serveMetrics, ServiceMetrics } from './observability/index.js';
+import { type MetricsListener, serveMetrics, ServiceMetrics } from './observability/index.js';
 import { mountSwaggerUi } from './openapi.js';
-import { resolveSigningKey } from './signing-key.js';
+import { resolveSigningKey, tellOfLostCheckpoints } from './signing-key.js';
 
 /** A running service with all that it started for itself. */
 export interface RunningService {
@@ -30,100 +31,110 @@ export interface RunningService {
 /** Starts everything that the settings ask for: PostgreSQL unless an address is given, migrations, demo data, HTTP. */
 export async function serve(config: Config, log: (line: string) => void): Promise<RunningService> {
   if (config.killPoints) reportKillPointsToParent();
-  const { database, embedded } = config.database
-    ? { database: config.database, embedded: null }
-    : await openEmbedded(config.dataDir, log);
+  const opened: Opened = {};
   try {
-    await awaitDatabase(database.appUrl, log);
-    const extensions = await loadExtensions(config.extensions);
-    if (database.ownerUrl) {
-      const { allowsNewerDatabase: allowsNewer } = config;
-      const applied = await migrate(database.ownerUrl, migrationsOf(extensions), { allowsNewer });
-      if (applied.length > 0) log(`Applied ${applied.length} migrations`);
-    }
-    const signingKey = await resolveSigningKey(config, log);
-    if (config.audit.sealInterval !== null && !(signingKey && database.sealerUrl))
-      log(
-        'This process seals no events: it needs AUDIT_SIGNING_KEY_FILE and SEALER_DATABASE_URL. Let another one do it.',
-      );
-    const resolved: ServiceConfig = {
-      ...config,
-      database,
-      audit: { ...config.audit, signingKey },
-      extensionSteps: migrationsOf(extensions).map(stepName),
-    };
-    const { app, baseUrl } = await listen(resolved, extensions);
-    const metrics = await listenForMetrics(app, resolved);
-    const demo = embedded ? await demoData(resolved, embedded, baseUrl) : null;
-    return {
-      baseUrl,
-      demoFile: demo,
-      stop: async () => {
-        const isComplete = await drain(app, config.shutdown, log);
-        await metrics?.close();
-        await embedded?.stop();
-        return isComplete;
-      },
-    };
+    return await start(config, log, opened);
   } catch (error) {
-    await embedded?.stop();
+    // Whatever was opened: a process that refused its start must not go on listening.
+    await closeAll(opened).catch((failure: unknown) =>
+      log(`Not everything was closed: ${errorReport(failure).message}`),
+    );
     throw error;
   }
 }
 
-async function listen(
-  config: ServiceConfig,
-  extensions: readonly WaybillExtension[],
-): Promise<{ app: NestFastifyApplication; baseUrl: string }> {
-  const app = await createApp(
-    config,
-    extensions.map((extension) => extension.module),
-  );
+/** What is open, in the order in which it was opened. */
+interface Opened {
+  embedded?: EmbeddedServer;
+  app?: NestFastifyApplication;
+  metrics?: MetricsListener;
+}
+
+async function closeAll({ embedded, app, metrics }: Opened): Promise<void> {
+  await metrics?.close();
+  await app?.close();
+  await embedded?.stop();
+}
+
+async function start(config: Config, log: (line: string) => void, opened: Opened): Promise<RunningService> {
+  const database = config.database ?? (await startDatabase(config.dataDir, log, opened));
+  const { embedded } = opened;
+  await awaitDatabase(database.appUrl, log);
+  const extensions = await loadExtensions(config.extensions);
+  if (database.ownerUrl) {
+    const { allowsNewerDatabase: allowsNewer } = config;
+    const applied = await migrate(database.ownerUrl, migrationsOf(extensions), { allowsNewer });
+    if (applied.length > 0) log(`Applied ${applied.length} migrations`);
+  }
+  const demoFile = embedded ? join(config.dataDir, 'demo.json') : null;
+  const tenants = demoFile && ((await readDemoTenants(demoFile)) ?? (await makeDemoTenants(database.ownerUrl ?? '')));
+  const signingKey = await resolveSigningKey(config, database.sealerUrl, log);
+  const seals = signingKey !== null && database.sealerUrl !== null;
+  if (config.database && config.audit.sealInterval !== null && !seals)
+    log(
+      'This process seals no events: it needs AUDIT_SIGNING_KEY_FILE and SEALER_DATABASE_URL. Let another one do it.',
+    );
+  if (database.sealerUrl && seals && config.audit.sealInterval !== null)
+    await tellOfLostCheckpoints(database.sealerUrl, config.audit.checkpointDir, log);
+  const resolved: ServiceConfig = {
+    ...config,
+    database,
+    audit: { ...config.audit, signingKey },
+    extensionSteps: migrationsOf(extensions).map(stepName),
+  };
+  const modules = extensions.map(({ module }) => module);
+  const app = (opened.app = await createApp(resolved, modules));
+  const baseUrl = await listen(app, resolved);
+  opened.metrics = await listenForMetrics(app, resolved);
+  if (demoFile && tenants && embedded)
+    await writeDemoFile(demoFile, demoContent(resolved, { embedded, baseUrl, tenants }));
+  embedded?.keepRunning();
+  return {
+    baseUrl,
+    demoFile,
+    stop: async () => {
+      const isComplete = await drain(app, config.shutdown, log);
+      await opened.metrics?.close();
+      await embedded?.stop();
+      return isComplete;
+    },
+  };
+}
+
+async function startDatabase(dataDir: string, log: (line: string) => void, opened: Opened): Promise<DatabaseAddresses> {
+  const { database, embedded } = await openEmbedded(dataDir, log);
+  opened.embedded = embedded;
+  return database;
+}
+
+async function listen(app: NestFastifyApplication, { port, host }: ServiceConfig): Promise<string> {
   try {
     mountSwaggerUi(app);
-    await app.listen(config.port, config.host);
-    return { app, baseUrl: (await app.getUrl()).replace('[::1]', '127.0.0.1').replace('0.0.0.0', '127.0.0.1') };
+    await app.listen(port, host);
+    return (await app.getUrl()).replace('[::1]', '127.0.0.1').replace('0.0.0.0', '127.0.0.1');
   } catch (error) {
-    await app.close();
-    const isTaken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
-    if (!isTaken) throw error;
-    const advice = `Stop what listens there, or choose another: PORT=${config.port + 1} npm start`;
-    throw new Error(`Port ${config.port} is taken. ${advice}`, { cause: error });
+    if (!isSystemError(error, 'EADDRINUSE')) throw error;
+    const advice = `Stop what listens there, or choose another: PORT=${port + 1} npm start`;
+    throw new Error(`Port ${port} is taken. ${advice}`, { cause: error });
   }
 }
 
 async function listenForMetrics(app: NestFastifyApplication, { metricsPort, host }: ServiceConfig) {
-  if (metricsPort === null) return null;
+  if (metricsPort === null) return undefined;
   try {
     return await serveMetrics(app.get(ServiceMetrics).registry, metricsPort, host);
   } catch (cause) {
-    await app.close();
     throw new Error(`Cannot serve metrics on port ${metricsPort}. Choose another METRICS_PORT.`, { cause });
   }
 }
 
-interface DemoFile {
-  baseUrl: string;
-  tenants: DemoTenant[];
-  database: { url: string; ownerUrl: string | null; superuserUrl: string };
-  /** What verifies the first tenant's exports, and where checkpoints are published. */
-  audit: { verificationKey: string | null; checkpointDir: string };
-}
-
-/**
- * Makes the demo tenants on the first start, and writes on every one where the service and its database are.
- *
- * @returns the file
- */
-async function demoData(
-  { dataDir, database, audit }: ServiceConfig,
-  embedded: EmbeddedServer,
-  baseUrl: string,
-): Promise<string> {
-  const file = join(dataDir, 'demo.json');
-  const tenants = (await readDemoFile(file))?.tenants ?? (await makeDemoTenants(database.ownerUrl ?? ''));
+/** Where the service and its database are; written at every start. */
+function demoContent(
+  { database, audit }: ServiceConfig,
+  { embedded, baseUrl, tenants }: { embedded: EmbeddedServer; baseUrl: string; tenants: DemoTenant[] },
+): DemoFile {
   const superuserUrl = Object.assign(new URL(embedded.superuserUrl), { pathname: `/${EMBEDDED_DATABASE}` }).href;
-  const content: DemoFile = {
+  return {
     baseUrl,
     tenants,
     database: { url: database.appUrl, ownerUrl: database.ownerUrl, superuserUrl },
@@ -132,21 +143,9 @@ async function demoData(
       checkpointDir: audit.checkpointDir,
     },
   };
-  await mkdir(dataDir, { recursive: true });
-  await writeFile(file, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  return file;
 }
 
 function verificationKey({ signingKey, origin }: AuditSettings, tenantId: number): string | null {
   if (!signingKey) return null;
   return verifierKeyText(originOf(origin, tenantId), new SigningKeys(signingKey).of(tenantId).checkpoints.publicKey);
-}
-
-async function readDemoFile(file: string): Promise<DemoFile | null> {
-  try {
-    return JSON.parse(await readFile(file, 'utf8')) as DemoFile;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    throw error;
-  }
 }

@@ -19,7 +19,11 @@ export async function runService(): Promise<void> {
   const config = loadConfig();
   const log = createLog({ level: config.logLevel, format: config.logFormat });
   const say = (line: string): void => log.info(line);
-  const service = await serve(config, say);
+  const service = await serve(config, say).catch((error: unknown) => {
+    // It refused, and must not stay for a connection that something left open.
+    setTimeout(() => process.exit(), LEFT_OPEN_MS).unref();
+    throw error;
+  });
   // Before it is announced: who reads that may send a signal at once.
   const toldToStop = untilStopped(say);
   if (config.logFormat === 'text') announce(service);

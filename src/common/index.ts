@@ -9,4 +9,5 @@ export * from './redact.js';
 export * from './system-error.js';
 export * from './timestamp.js';
 export * from './uuid.js';
+export * from './write-atomically.js';
 export * from './visible-text.js';

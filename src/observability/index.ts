@@ -1,5 +1,5 @@
 export { createLog } from './log.js';
-export { serveMetrics } from './metrics-listener.js';
+export { type MetricsListener, serveMetrics } from './metrics-listener.js';
 export { ObservabilityModule } from './observability.module.js';
 export { observationHooks } from './request-observer.js';
 export { ServiceLogger } from './service-logger.js';

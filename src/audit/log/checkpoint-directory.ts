@@ -4,7 +4,7 @@ import { isSystemError } from '../../common/system-error.js';
 import { parseCheckpoint } from '../format/checkpoint.js';
 import { parseNote } from '../format/signed-note.js';
 import { PublishedLost } from './seal-refused.js';
-import { createAtomically, writeAtomically } from './write-atomically.js';
+import { createAtomically, writeAtomically } from '../../common/write-atomically.js';
 
 /** A signed note as it lies in the folder, with the cosignatures of witnesses behind. */
 export interface PublishedNote {

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { mkdir, open, readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { isSystemError } from '../../common/system-error.js';
+import { createAtomically } from '../../common/write-atomically.js';
 import { deriveLogKeys, type LogKeys } from '../format/log-keys.js';
 import { generateSigningKey, parseSigningKey, type SigningKey } from '../format/signing-key.js';
 
@@ -74,26 +74,22 @@ export function readSigningKey(source: RootKeySource): SigningKey {
     return parseSigningKey(readFileSync(source.file, 'utf8'));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`The signing key in ${source.file} can't be used: ${reason}`, { cause: error });
+    const advice = 'Put it back from a copy: no other key can continue what it has sealed.';
+    throw new Error(`The signing key in ${source.file} can't be used: ${reason}. ${advice}`, { cause: error });
   }
 }
 
-/** Makes a key unless the file is there. @returns whether it was made */
+/** Makes a key unless the file is there. @returns whether it was made @throws Error that names a file that can't be used */
 export async function ensureSigningKey(file: string): Promise<boolean> {
-  await mkdir(dirname(file), { recursive: true });
-  try {
-    // Exclusive: of two processes that start at once one makes the key and the other one uses it.
-    const handle = await open(file, 'wx', 0o600);
+  if (!existsSync(file)) {
     try {
-      await handle.writeFile(generateSigningKey());
-      await handle.sync();
-    } finally {
-      await handle.close();
+      await createAtomically(file, generateSigningKey(), 0o600);
+      return true;
+    } catch (error) {
+      // Of two processes that start at once one makes the key and the other one uses it.
+      if (!isSystemError(error, 'EEXIST')) throw error;
     }
-    return true;
-  } catch (error) {
-    if (!isSystemError(error, 'EEXIST')) throw error;
-    parseSigningKey(await readFile(file, 'utf8'));
-    return false;
   }
+  readSigningKey({ file });
+  return false;
 }

@@ -3,7 +3,7 @@ import { isSystemError } from '../../common/system-error.js';
 import { type Checkpoint, CheckpointError, parseCheckpoint } from '../format/checkpoint.js';
 import { verifyConsistency } from '../format/merkle.js';
 import { NoteError, type NoteVerifier, openNote, UnknownSignerError } from '../format/signed-note.js';
-import { writeAtomically } from '../log/write-atomically.js';
+import { writeAtomically } from '../../common/write-atomically.js';
 import { BadTile } from '../tiles/tile-source.js';
 import { cosignaturesOn, type WitnessKey } from '../witness/cosignature.js';
 import { NoAnswer, type WatchedLog } from './watched-log.js';

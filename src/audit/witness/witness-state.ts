@@ -4,7 +4,7 @@ import { isSystemError } from '../../common/system-error.js';
 import { type Checkpoint, CheckpointError, parseCheckpoint } from '../format/checkpoint.js';
 import { sha256 } from '../format/event-hash.js';
 import { NoteError, parseNote } from '../format/signed-note.js';
-import { writeAtomically } from '../log/write-atomically.js';
+import { writeAtomically } from '../../common/write-atomically.js';
 import { cosignaturesOn, type WitnessKey } from './cosignature.js';
 
 const LOCK = 'lock';

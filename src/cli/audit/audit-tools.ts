@@ -27,7 +27,7 @@ export async function withAuditTools<T>(work: (tools: AuditTools) => Promise<T>)
   const config = loadConfig();
   return withDatabase(async ({ sealerUrl }) => {
     if (!sealerUrl) throw new Error('SEALER_DATABASE_URL is not set. Set it to the address of waybill_sealer.');
-    const key = await resolveSigningKey(config, (line) => console.error(line));
+    const key = await resolveSigningKey(config, sealerUrl, (line) => console.error(line));
     const pool = sealerPool(sealerUrl, { isPatient: true });
     const settings = config.audit;
     try {

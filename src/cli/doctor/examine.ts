@@ -4,6 +4,7 @@ import { type Config, ConfigError, type DatabaseAddresses, loadConfig } from '..
 import { connectFailure } from '../../database/address/connect-failure.js';
 import { readSchema } from '../../database/schema/read-schema.js';
 import { recordedSchema } from '../../database/schema/recorded-schema.js';
+import { lostKey } from '../../signing-key.js';
 import { examineSteps } from './applied-steps.js';
 import { type Catalogue, forbiddenGrants, readCatalogue } from './catalogue.js';
 import { compareSchema } from './compare-schema.js';
@@ -82,9 +83,13 @@ export async function examineDatabase(
   const owner = await asRole('MIGRATION_DATABASE_URL', ownerUrl, 'waybill_owner', noMore);
   const { checkpointDir: path } = config.audit;
   const isDefault = config.database !== null && path === join(config.dataDir, 'checkpoints');
-  const sealer = await asRole('SEALER_DATABASE_URL', sealerUrl, 'waybill_sealer', (client) =>
-    steps.isThisVersion ? judgeCheckpoints(client, { path, isDefault }) : noMore(),
-  );
+  const sealer = await asRole('SEALER_DATABASE_URL', sealerUrl, 'waybill_sealer', async (client) => {
+    const lost = sealerUrl && (await lostKey(config, sealerUrl));
+    return [
+      ...(lost ? [fault('signing key', lost.detail, lost.whatToDo)] : []),
+      ...(steps.isThisVersion ? await judgeCheckpoints(client, { path, isDefault }) : []),
+    ];
+  });
   return [...app, ...owner, ...sealer, ...steps.findings];
 }
 

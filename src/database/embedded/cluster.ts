@@ -25,9 +25,26 @@ log_timezone = 'UTC'
 cluster_name = 'waybill'
 `;
 
-/** Reads the passwords of the cluster in this folder. */
+/**
+ * Reads the passwords of the cluster in this folder.
+ *
+ * @throws Error that names the file, and what to do, where it is damaged
+ */
 export async function readSecrets(folder: ServerFolder): Promise<ClusterSecrets> {
-  return JSON.parse(await readFile(folder.secrets, 'utf8')) as ClusterSecrets;
+  let reason = 'a password is missing';
+  try {
+    const secrets = JSON.parse(await readFile(folder.secrets, 'utf8')) as Partial<ClusterSecrets> | null;
+    const { superuser, owner, app, sealer } = secrets ?? {};
+    if ([superuser, owner, app, sealer].every((password) => typeof password === 'string' && password !== ''))
+      return secrets as ClusterSecrets;
+  } catch (error) {
+    // What a JSON parser says repeats the text, which holds passwords.
+    reason = error instanceof SyntaxError ? 'it is no JSON' : (error as Error).message;
+  }
+  throw new Error(
+    `${folder.secrets}, the passwords of the embedded PostgreSQL, can't be used: ${reason}. Put it back from a copy. ` +
+      'Without one choose another WAYBILL_DATA_DIR, which begins empty; the orders stay in the old folder.',
+  );
 }
 
 /**

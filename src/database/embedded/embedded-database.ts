@@ -19,6 +19,11 @@ export async function openEmbedded(
 ): Promise<{ database: RoleUrls; embedded: EmbeddedServer }> {
   const folder = join(dataDir, 'pg');
   const embedded = await startEmbedded({ dataDir: folder, binaries: embeddedBinaries(), log });
-  const database = await bootstrapCluster(embedded.superuserUrl, EMBEDDED_DATABASE, await rolePasswords(folder));
-  return { database, embedded };
+  try {
+    const database = await bootstrapCluster(embedded.superuserUrl, EMBEDDED_DATABASE, await rolePasswords(folder));
+    return { database, embedded };
+  } catch (error) {
+    await embedded.stop();
+    throw error;
+  }
 }

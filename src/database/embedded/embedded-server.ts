@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { type Account, serverAccount } from './account.js';
@@ -15,6 +15,7 @@ import {
   waitUntilReady,
 } from './postmaster.js';
 import { ServerFolder } from './server-folder.js';
+import { guard } from './server-guard.js';
 
 export interface EmbeddedOptions {
   /** a folder of the launcher's own; made when missing; any length, spaces allowed */
@@ -34,6 +35,8 @@ export interface EmbeddedServer {
   port: number;
   /** true when the server was running already */
   adopted: boolean;
+  /** Starts the server again, on the same port, whenever it is gone without having been stopped; until `stop`. */
+  keepRunning(): void;
   /**
    * Says that this process doesn't need the server any more, and shuts it down if nobody else does. Rule: every process
    * that started or adopted the server is one of its users; the last user to leave stops it, whoever started it. Users
@@ -58,15 +61,50 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
   return withLock(folder.lock, waiting, async () => {
     const account = await serverAccount(folder.root, folder.data);
     const binaries = await usableBinaries(options.binaries, account, folder.path('binaries'), log);
+    // Before anything is started that nobody could then log in to.
+    if (await stat(folder.cluster).catch(() => undefined)) await readSecrets(folder);
     const found = await adopt(folder, binaries, log);
     if (!found) await launch(folder, binaries, account, options);
     const { url, version, port } = found ?? (await identify(folder, await livePostmaster(folder)));
     const leave = await addUser(folder.users);
     await folder.keepOwner(folder.users);
     let stopped: Promise<void> | undefined;
-    const stop = (): Promise<void> => (stopped ??= leaveServer(folder, leave, log));
-    return { superuserUrl: url, serverVersion: version, port, adopted: found !== undefined, stop };
+    let endGuard: (() => Promise<void>) | undefined;
+    const leaveAll = async (): Promise<void> => {
+      await endGuard?.();
+      await leaveServer(folder, leave, log);
+    };
+    const again = (): Promise<void> => startAgain(folder, binaries, account, { ...options, port });
+    return {
+      superuserUrl: url,
+      serverVersion: version,
+      port,
+      adopted: found !== undefined,
+      keepRunning: () => {
+        const isThere = async (): Promise<boolean> => (await findPostmaster(folder)) !== undefined;
+        endGuard ??= guard({ isThere, startAgain: again, log });
+      },
+      stop: () => (stopped ??= leaveAll()),
+    };
   });
+}
+
+/** On the port that everybody knows, with the cluster that was there: a new one would hide that the old one is gone. */
+function startAgain(
+  folder: ServerFolder,
+  binaries: Binaries,
+  account: Account | undefined,
+  options: EmbeddedOptions & { port: number },
+): Promise<void> {
+  return withLock(
+    folder.lock,
+    () => undefined,
+    async () => {
+      if (await findPostmaster(folder)) return;
+      if (!(await stat(folder.data).catch(() => undefined))) throw new Error(`its folder ${folder.data} is gone`);
+      await launch(folder, binaries, account, options);
+    },
+  );
 }
 
 interface Identified {
@@ -132,7 +170,7 @@ async function launch(
   folder: ServerFolder,
   binaries: Binaries,
   account: Account | undefined,
-  { log, disposable = false }: EmbeddedOptions,
+  { log, disposable = false, port: fixed }: EmbeddedOptions & { port?: number },
 ): Promise<void> {
   await ensureCluster(folder, binaries, account, disposable, log);
   const remembered = await folder.recall();
@@ -140,7 +178,8 @@ async function launch(
   const socket = await makeSocketFolder(folder, account);
   const orphansUntil = performance.now() + ORPHAN_PATIENCE_MS;
   for (let attempt = 1, preferred = remembered.port; ;) {
-    const port = await choosePort(preferred);
+    const port = await choosePort(fixed ?? preferred);
+    if (fixed !== undefined && port !== fixed) throw new Error(`port ${fixed} is taken by another program`);
     await folder.remember({ port, temporarySocketFolder: socket?.temporary ? socket.path : undefined });
     log(`Starting PostgreSQL ${binaries.version} on port ${port}`);
     try {
