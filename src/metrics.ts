@@ -51,6 +51,20 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'Tenants whose log the sealer refuses to go on with.',
     () => sealer.figures().refused,
   );
+  metrics.gauge(
+    'waybill_sealer_held_tenants',
+    'Tenants whose last checkpoint is sealed, but not published: too few witnesses have cosigned it.',
+    () => sealer.figures().held,
+  );
+  metrics.counters(
+    'waybill_witness_answers_total',
+    'Answers of witnesses to this process: cosigned, away, refused, ahead or lied.',
+    ['witness', 'answer'],
+    () =>
+      (sealer.witnesses?.figures() ?? []).flatMap(({ witness, cosigned, troubles }) =>
+        Object.entries({ cosigned, ...troubles }).map(([answer, value]) => ({ labels: { witness, answer }, value })),
+      ),
+  );
 
   const recoverer = app.get(CallRecoverer, { strict: false });
   metrics.counter(

@@ -5,6 +5,9 @@ import { AuditController } from './audit.controller.js';
 import { AuditModule } from './audit.module.js';
 import { FeedService } from './feed.service.js';
 import { CheckpointDirectory } from './log/checkpoint-directory.js';
+import type { SealStep } from './log/seal-batch.js';
+import { cosignWith } from './witness/cosign-with.js';
+import { type WitnessPolicy, Witnesses } from './witness/witnesses.js';
 import { KnownEdges } from './log/known-edges.js';
 import { LogGrowth } from './log/log-growth.js';
 import { PoolCloser } from './log/pool-closer.js';
@@ -30,6 +33,8 @@ export interface AuditLogSettings {
   checkpointDir: string;
   /** Milliseconds between two sealings; null where another process seals. */
   sealInterval: number | null;
+  /** Who cosigns what is published; null for nobody. */
+  witnesses: WitnessPolicy | null;
 }
 
 /** The log over the events: sealer, checkpoints, proofs, feed, export, verification. */
@@ -84,14 +89,14 @@ function backgroundWork(settings: AuditLogSettings): Provider[] {
     providers.push({
       provide: Sealer,
       inject: [PeriodicTasks, PoolCloser, LogGrowth, SealerMetrics],
-      useFactory: (tasks: PeriodicTasks, { pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) =>
-        new Sealer(
-          tasks,
-          { pool, keys, origin, directory, edges: new KnownEdges(), onStep: (step) => atKillPoint(`seal.${step}`) },
-          sealInterval,
-          growth,
-          metrics,
-        ),
+      useFactory: (tasks: PeriodicTasks, { pool }: PoolCloser, growth: LogGrowth, metrics: SealerMetrics) => {
+        const witnesses = settings.witnesses && new Witnesses(settings.witnesses);
+        metrics.witnesses = witnesses;
+        const cosign = witnesses && cosignWith(witnesses);
+        const onStep = (step: SealStep): void | Promise<void> => atKillPoint(`seal.${step}`);
+        const tools = { pool, keys, origin, directory, cosign, edges: new KnownEdges(), onStep };
+        return new Sealer(tasks, tools, sealInterval, growth, metrics);
+      },
     });
   }
   return providers;

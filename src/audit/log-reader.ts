@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
-import { LEAF_HASHES, NAME, nameOf, NODE_HASHES, type StoredName } from './log/log-store.js';
+import { LAST_PUBLICATION, LEAF_HASHES, NAME, nameOf, NODE_HASHES, type StoredName } from './log/log-store.js';
 import { TreeReader } from './log/tree-reader.js';
 import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from './verify/export-format.js';
 
@@ -35,11 +35,6 @@ const PAGE: NamedStatement = {
          FROM audit.leaves l
          JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
          WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`,
-};
-
-const LATEST: NamedStatement = {
-  name: 'audit_latest_checkpoint',
-  text: 'SELECT size, note FROM audit.checkpoints WHERE tenant_id = $1 ORDER BY size DESC LIMIT 1',
 };
 
 const LEAF_OF: NamedStatement = {
@@ -79,8 +74,9 @@ export class LogReader {
     return log?.size ?? 0;
   }
 
+  /** The one that was published last: what isn't published is known to nobody outside. */
   async latestCheckpoint(tx: TenantTransaction): Promise<LatestCheckpoint | null> {
-    const [checkpoint] = await tx.rows<LatestCheckpoint>(LATEST, [tx.context.tenantId]);
+    const [checkpoint] = await tx.rows<LatestCheckpoint>(LAST_PUBLICATION, [tx.context.tenantId]);
     return checkpoint ?? null;
   }
 

@@ -32,6 +32,8 @@ export { writeExport } from './verify/write-export.js';
 export { Alarm, Watch } from './watch/watch.js';
 export { ownLog, tiledLog } from './watch/watched-log.js';
 export { parseWitnessKey, requireDistinct, witnessKeyText } from './witness/cosignature.js';
+export { cosignWith, QuorumMissed } from './witness/cosign-with.js';
+export { Witnesses } from './witness/witnesses.js';
 export { Witness } from './witness/witness.js';
 export { type WitnessReport, witnessServer } from './witness/witness-server.js';
 export { WitnessState } from './witness/witness-state.js';

@@ -11,26 +11,29 @@ const PAGE = `
   FROM audit.leaves l JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
   WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`;
 
-/** A tenant's log up to its latest checkpoint, read as `waybill_sealer`; null when there is none. */
+/** A tenant's log up to the checkpoint that was published last, read as `waybill_sealer`; null when there is none. */
 export async function exportSource(pool: Pool, tenantId: number): Promise<ExportSource | null> {
-  const header = await inPoolTransaction(pool, (client) => readHeader(client, tenantId));
+  const header = await inPoolTransaction(pool, async (client) => {
+    const store = new LogStore(client, tenantId);
+    return headerOf(store, await store.lastPublication());
+  });
   return header && sourceOf(header, pool);
 }
 
 /** The same as one transaction sees it, with what it has changed itself. */
 export async function exportSourceWithin(client: ClientBase, tenantId: number): Promise<ExportSource | null> {
-  const header = await readHeader(client, tenantId);
+  const store = new LogStore(client, tenantId);
+  const header = await headerOf(store, await store.lastCheckpoint());
   return header && sourceOf(header, client);
 }
 
-async function readHeader(client: ClientBase, tenantId: number): Promise<ExportHeader | null> {
-  const store = new LogStore(client, tenantId);
-  const [origin, last] = [await store.origin(), await store.lastCheckpoint()];
+async function headerOf(store: LogStore, last: { size: number; note: string } | null): Promise<ExportHeader | null> {
+  const origin = await store.origin();
   if (origin === null) return null;
   return {
     export: EXPORT_FORMAT,
     origin,
-    tenantId,
+    tenantId: store.tenantId,
     size: last?.size ?? 0,
     checkpoint: last?.note ?? null,
   };

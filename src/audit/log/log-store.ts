@@ -148,6 +148,23 @@ export class LogStore implements TreeSource {
     return rows[0] ?? null;
   }
 
+  /** The checkpoint that was published last, as it was published; null when none was. */
+  async lastPublication(): Promise<Omit<StoredCheckpoint, 'root'> | null> {
+    const { rows } = await this.client.query<Omit<StoredCheckpoint, 'root'>>({
+      ...LAST_PUBLICATION,
+      values: [this.tenantId],
+    });
+    return rows[0] ?? null;
+  }
+
+  /** Notes what was published; once is enough, more does no harm. */
+  async addPublication({ size, note }: Omit<StoredCheckpoint, 'root'>): Promise<void> {
+    await this.client.query(
+      'INSERT INTO audit.publications (tenant_id, size, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
+      [this.tenantId, size, note],
+    );
+  }
+
   async addCheckpoint({ size, root, note }: StoredCheckpoint): Promise<void> {
     await this.client.query('INSERT INTO audit.checkpoints (tenant_id, size, root, note) VALUES ($1, $2, $3, $4)', [
       this.tenantId,
@@ -245,6 +262,11 @@ export class LogStore implements TreeSource {
     return rows.map(({ hash }) => hash);
   }
 }
+
+export const LAST_PUBLICATION = {
+  name: 'audit_last_publication',
+  text: 'SELECT size, note FROM audit.publications WHERE tenant_id = $1 ORDER BY size DESC LIMIT 1',
+};
 
 export const NAME = {
   name: 'audit_log_name',

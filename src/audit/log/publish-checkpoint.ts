@@ -47,10 +47,11 @@ interface Unpublished {
 export async function publishCheckpoint(tools: PublishingTools, tenantId: number): Promise<void> {
   const { directory, cosign, onStep } = tools;
   if (!directory) return;
-  const publish = async ({ generation, size, note }: Unpublished): Promise<void> => {
+  const publish = async ({ generation, size, note }: Unpublished, store: LogStore): Promise<void> => {
     await onStep?.('publishing');
     await directory.publish(tenantId, { generation, size, note });
     await onStep?.('published');
+    await store.addPublication({ size, note });
   };
   if (!cosign) {
     await withUnpublished(tools, directory, tenantId, publish);
@@ -61,9 +62,9 @@ export async function publishCheckpoint(tools: PublishingTools, tenantId: number
   await onStep?.('cosigning');
   const { generation, size } = found;
   const note = await cosign(found.origin, { note: found.note, size, proofFrom: proofsTo(tools.pool, tenantId, size) });
-  await withUnpublished(tools, directory, tenantId, async (now) => {
+  await withUnpublished(tools, directory, tenantId, async (now, store) => {
     // Meanwhile somebody may have published a later one, or the log may have another name.
-    if (now.generation === generation && now.publishedSize < size) await publish({ ...found, note });
+    if (now.generation === generation && now.publishedSize < size) await publish({ ...found, note }, store);
   });
 }
 
@@ -82,7 +83,7 @@ function withUnpublished<T>(
   tools: PublishingTools,
   directory: CheckpointDirectory,
   tenantId: number,
-  work: (unpublished: Unpublished) => Promise<T>,
+  work: (unpublished: Unpublished, store: LogStore) => Promise<T>,
 ): Promise<T | null> {
   return inPoolTransaction(tools.pool, async (client) => {
     const store = new LogStore(client, tenantId);
@@ -91,7 +92,9 @@ function withUnpublished<T>(
     const { origin, generation } = await openLog(store, name, tools);
     const [last, published] = [await store.lastCheckpoint(), await directory.last(tenantId)];
     const publishedSize = published?.generation === generation ? published.size : -1;
+    // A crash may have come between the file and the row.
+    if (published && publishedSize > 0) await store.addPublication(published);
     if (!last || publishedSize >= last.size) return null;
-    return work({ origin, generation, size: last.size, note: last.note, publishedSize });
+    return work({ origin, generation, size: last.size, note: last.note, publishedSize }, store);
   });
 }

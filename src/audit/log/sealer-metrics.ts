@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Pool } from 'pg';
+import type { Witnesses } from '../witness/witnesses.js';
 
 export interface TenantBacklog {
   tenantId: number;
@@ -19,6 +20,8 @@ export interface SealerFigures {
   sealed: number;
   /** Tenants whose log the sealer refuses to go on with. */
   refused: number;
+  /** Tenants whose last checkpoint waits for its witnesses. */
+  held: number;
 }
 
 @Injectable()
@@ -26,6 +29,9 @@ export class SealerMetrics {
   private backlog: readonly TenantBacklog[] = [];
   private sealed = 0;
   private readonly refused = new Set<number>();
+  private readonly held = new Set<number>();
+  /** The witnesses that this process asks; null where it asks none. */
+  witnesses: Witnesses | null = null;
 
   figures(now = Date.now()): SealerFigures {
     const oldest = Math.min(...this.backlog.map(({ oldestUs }) => oldestUs));
@@ -34,6 +40,7 @@ export class SealerMetrics {
       lagSeconds: this.backlog.length === 0 ? 0 : Math.max(0, now / 1000 - oldest / 1_000_000),
       sealed: this.sealed,
       refused: this.refused.size,
+      held: this.held.size,
     };
   }
 
@@ -49,6 +56,14 @@ export class SealerMetrics {
 
   countSealed(events: number): void {
     this.sealed += events;
+  }
+
+  /** @returns whether it was otherwise before */
+  setHeld(tenantId: number, isHeld: boolean): boolean {
+    const wasHeld = this.held.has(tenantId);
+    if (isHeld) this.held.add(tenantId);
+    else this.held.delete(tenantId);
+    return wasHeld !== isHeld;
   }
 
   setRefused(tenantId: number, isRefused: boolean): void {

@@ -7,9 +7,12 @@ import { sealBatch, type SealingTools } from './seal-batch.js';
 import { tenantsWithLogs } from './log-store.js';
 import { SealerMetrics } from './sealer-metrics.js';
 import { SealRefused } from './seal-refused.js';
+import { QuorumMissed } from '../witness/cosign-with.js';
 
 /** Most milliseconds between two publications while events come faster than one batch takes. */
 const PUBLISH_EVERY = 1000;
+/** Most publications side by side. */
+const PUBLISH_AT_ONCE = 8;
 
 /**
  * Seals beside the requests: every interval it empties the queue, tenant by tenant. Any number of processes may do so at
@@ -46,16 +49,33 @@ export class Sealer {
     // After a crash between commit and publication the last checkpoint is still to be published.
     this.unpublished ??= new Set(await tenantsWithLogs(this.tools.pool));
     const stopped = await this.sealAll();
-    for (const tenantId of this.unpublished) {
-      if (this.task.isStopping) return;
-      if (!stopped.has(tenantId)) await this.guarded(tenantId, () => this.publish(tenantId));
+    const waiting = [...this.unpublished].filter((tenantId) => !stopped.has(tenantId));
+    // Side by side: each may wait for witnesses.
+    for (let at = 0; at < waiting.length && !this.task.isStopping; at += PUBLISH_AT_ONCE) {
+      const some = waiting.slice(at, at + PUBLISH_AT_ONCE);
+      await Promise.all(some.map((tenantId) => this.guarded(tenantId, () => this.publish(tenantId))));
     }
   }
 
   private async publish(tenantId: number): Promise<void> {
     this.unpublished?.add(tenantId);
-    await publishCheckpoint(this.tools, tenantId);
+    try {
+      await publishCheckpoint(this.tools, tenantId);
+    } catch (error) {
+      if (!(error instanceof QuorumMissed)) throw error;
+      this.hold(tenantId, error);
+      return;
+    }
     this.unpublished?.delete(tenantId);
+    if (this.metrics.setHeld(tenantId, false)) this.logger.log(`Checkpoints of tenant ${tenantId} are published again`);
+  }
+
+  /** Sealing goes on: only what is shown to others waits for the witnesses. */
+  private hold(tenantId: number, { message, isAlarming }: QuorumMissed): void {
+    if (!this.metrics.setHeld(tenantId, true) && !isAlarming) return;
+    const text = `The last checkpoint of tenant ${tenantId} is sealed, but not published: ${message}`;
+    if (isAlarming) this.logger.error(text);
+    else this.logger.warn(text);
   }
 
   /** Seals all that is queued now. @returns tenants that this went wrong for */
@@ -83,7 +103,8 @@ export class Sealer {
       published = performance.now();
       isPublished = true;
     }
-    if (!isPublished) await this.publish(tenantId);
+    // With the others, once all are sealed.
+    if (!isPublished) this.unpublished?.add(tenantId);
   }
 
   /** One tenant's trouble must not keep the others waiting. @returns whether there was none */

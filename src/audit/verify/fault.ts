@@ -18,6 +18,7 @@ export const FAULT_CODES = [
   'VALUE_MISSING',
   'STATE_DRIFT',
   'HISTORY_DRIFT',
+  'NOT_WITNESSED',
 ] as const;
 export type FaultCode = (typeof FAULT_CODES)[number];
 
@@ -35,7 +36,7 @@ export interface Fault {
 export type Verdict = 'intact' | 'tampered' | 'unverifiable';
 
 /** These say nothing about the events: somebody else may know the key, or have the checkpoint. */
-const UNVERIFIABLE: ReadonlySet<FaultCode> = new Set(['UNKNOWN_KEY', 'UNPROVEN_TAIL']);
+const UNVERIFIABLE: ReadonlySet<FaultCode> = new Set(['UNKNOWN_KEY', 'UNPROVEN_TAIL', 'NOT_WITNESSED']);
 
 export function verdictOf(fault: Fault | null): Verdict {
   if (!fault) return 'intact';

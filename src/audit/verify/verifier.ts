@@ -7,6 +7,7 @@ import { LogStore } from '../log/log-store.js';
 import { type KeyHolder, openCheckpoint } from '../log/open-log.js';
 import { inPoolTransaction } from '../../database/transaction.js';
 import type { VerificationResult } from './fault.js';
+import type { WitnessTrust } from './witness-check.js';
 import { verifyDatabase } from './verify-database.js';
 
 const OVERDUE_INTERVALS = 10;
@@ -41,6 +42,8 @@ export interface VerifyOptions {
   /** Reads only what came after the last verification that found everything intact. */
   incremental?: boolean;
   checkSignatures?: boolean;
+  /** Witnesses of the checkpoint that was published last. */
+  cosigned?: WitnessTrust;
   skipState?: boolean;
   /** Keys that are trusted besides, with the names that they sign under. */
   trusted?: readonly NoteVerifier[];
@@ -65,7 +68,7 @@ export class Verifier {
       ...(options.trusted ?? []),
     ];
     const since = options.incremental ? await this.lastIntact(tenantId, trusted) : undefined;
-    const { checkpoints, checkSignatures, skipState, lateAfter } = options;
+    const { checkpoints, checkSignatures, cosigned, skipState, lateAfter } = options;
     const result = await verifyDatabase(
       pool,
       tenantId,
@@ -74,6 +77,7 @@ export class Verifier {
         directory,
         checkpoints,
         checkSignatures,
+        cosigned,
         skipState,
         lateAfter,
         since,

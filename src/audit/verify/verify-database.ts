@@ -11,6 +11,7 @@ import { BrokenTreeError, isStored, STORED_LEVELS, TreeReader } from '../log/tre
 import { type Fault, FaultFound, type VerificationResult } from './fault.js';
 import { KeyChain } from './key-chain.js';
 import { LogVerifier, readUnverified } from './log-verifier.js';
+import { requireCosigned, type WitnessTrust } from './witness-check.js';
 import { checkState } from './state-check.js';
 import { type LeafRow, StoredEvents, type UnsealedRow } from './stored-events.js';
 
@@ -22,6 +23,8 @@ export interface DatabaseTrust {
   /** Notes that somebody kept. */
   checkpoints?: readonly string[];
   checkSignatures?: boolean;
+  /** Witnesses of the checkpoint that was published last. */
+  cosigned?: WitnessTrust;
   /** Leaves out whether the entities are what their last events say. */
   skipState?: boolean;
   /** Checkpoint of an earlier verification: what it covers is not read again. */
@@ -84,9 +87,12 @@ class DatabaseVerification {
     const verifier = await this.begin(origin);
     let unsealed = 0;
     try {
+      const published = this.trust.cosigned ? await this.store.lastPublication() : null;
+      if (published && published.size >= verifier.size) verifier.expect(published.note, false);
       await this.expectCheckpoints(verifier);
       await this.readLeaves(verifier);
       verifier.finishLog('MISSING_CHECKPOINT');
+      if (this.trust.cosigned) requireCosigned(published?.note ?? null, this.trust.cosigned);
       unsealed = await this.readUnsealed(verifier);
       const fault = this.trust.skipState ? null : await checkState(this.client, this.tenantId, verifier.kinds);
       return verifier.result(fault, unsealed);

@@ -4,6 +4,7 @@ import { type ExportHeader, leafOf, parseExportLine, parseHeader, UnreadableExpo
 import { FaultFound, type VerificationResult } from './fault.js';
 import { KeyChain } from './key-chain.js';
 import { linesOf } from './lines.js';
+import { requireCosigned, type WitnessTrust } from './witness-check.js';
 import { LogVerifier } from './log-verifier.js';
 
 export interface ExportTrust {
@@ -13,6 +14,8 @@ export interface ExportTrust {
   checkpoints?: readonly string[];
   /** False checks hashes and chains only. */
   checkSignatures?: boolean;
+  /** Witnesses of the export's own checkpoint. */
+  cosigned?: WitnessTrust;
   /** Milliseconds from an event to its sealing from which on it is reported as late. */
   lateAfter?: number;
 }
@@ -41,6 +44,7 @@ export async function verifyExport(
       if (verifier.size % 1000 === 0) onProgress(verifier.size, header.size);
     }
     verifier.finishLog('UNPROVEN_TAIL');
+    if (trust.cosigned) requireCosigned(header.checkpoint, trust.cosigned);
     if (header.checkpoint === null && header.size !== verifier.size)
       throw new UnreadableExport(`the header speaks of ${header.size} leaves, and there are ${verifier.size}`);
     return verifier.result(null, 0);

@@ -89,6 +89,10 @@ async function post(
 
 function cosignatureIn({ key }: WitnessAddress, { note }: Submission, { status, body }: Answer): Cosignature {
   if (status !== 200) {
+    if (status === 404) {
+      const advice = 'give whoever runs it the verifier key that `waybill audit keys` prints';
+      throw new NotCosigned('refused', `${key.name} does not know this log: ${advice}`);
+    }
     const said = `${key.name} answered ${status}: ${body.trim().slice(0, 200)}`;
     throw new NotCosigned(IS_AWAY(status) ? 'away' : 'refused', said);
   }

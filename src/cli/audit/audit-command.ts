@@ -17,7 +17,7 @@ import { addKeyCommands } from './key-commands.js';
 import { addVerifyCommand } from './verify-command.js';
 import { addWatchCommand } from './watch-command.js';
 import { addWitnessCommand } from './witness-command.js';
-import { readTenant, sealingTools, tenantOf, withAuditTools } from './audit-tools.js';
+import { orHeld, readTenant, sealingTools, tenantOf, withAuditTools } from './audit-tools.js';
 
 export function addAuditCommand(program: Command): void {
   const audit = program.command('audit').description('The audit log: verify, export, checkpoints, keys');
@@ -65,8 +65,8 @@ function writeLog({ tenant, output }: { tenant: number; output?: string }): Prom
 
 function printCheckpoint({ tenant }: { tenant: number }): Promise<void> {
   return withAuditTools(async ({ pool }) => {
-    const last = await inPoolTransaction(pool, (client) => new LogStore(client, tenant).lastCheckpoint());
-    if (!last) throw new Error(`Nothing of tenant ${tenant} has been sealed yet.`);
+    const last = await inPoolTransaction(pool, (client) => new LogStore(client, tenant).lastPublication());
+    if (!last) throw new Error(`Nothing of tenant ${tenant} has been published yet.`);
     process.stdout.write(last.note);
   });
 }
@@ -97,7 +97,8 @@ function resume({ fromCheckpoint }: { fromCheckpoint: string }): Promise<void> {
     const tenantId = tenantOf(origin, tools.settings.origin);
     if (tenantId === undefined)
       throw new Error(`The checkpoint is of the log ${origin}, which AUDIT_ORIGIN doesn't know.`);
-    const resumed = await resumeLog(sealingTools(tools), tenantId, note);
+    const resumed = await orHeld(null, () => resumeLog(sealingTools(tools), tenantId, note));
+    if (!resumed) return;
     console.log(
       `The log goes on from ${resumed.size} events as ${resumed.origin}. The break is logged as leaf ${resumed.size}.`,
     );

@@ -1,13 +1,16 @@
 import type { Pool } from 'pg';
 import {
   CheckpointDirectory,
+  cosignWith,
   originOf,
   overdueAfter,
+  QuorumMissed,
   type SealingTools,
   sealerPool,
   SigningKeys,
   type SigningKeySource,
   Verifier,
+  Witnesses,
 } from '../../audit/tools.js';
 import { type AuditSettings, type Config, loadConfig } from '../../config.js';
 import { resolveSigningKey } from '../../signing-key.js';
@@ -41,7 +44,25 @@ export async function withAuditTools<T>(work: (tools: AuditTools) => Promise<T>)
 /** @throws Error when there is no signing key */
 export function sealingTools({ pool, key, settings, directory }: AuditTools): SealingTools & { keys: SigningKeys } {
   if (!key) throw new Error('AUDIT_SIGNING_KEY_FILE is not set. Set it to the PEM file of the key in force.');
-  return { pool, keys: new SigningKeys(key), origin: settings.origin, directory };
+  const cosign = settings.witnesses && cosignWith(new Witnesses(settings.witnesses));
+  return { pool, keys: new SigningKeys(key), origin: settings.origin, directory, cosign };
+}
+
+/**
+ * Work whose last part is a publication: where too few witnesses cosign, the rest is done and stays.
+ *
+ * @param otherwise what the work comes to then
+ */
+export async function orHeld<T>(otherwise: T, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof QuorumMissed)) throw error;
+    console.error(
+      `It is done, but not published yet: ${error.message}. The service publishes it as soon as they cosign.`,
+    );
+    return otherwise;
+  }
 }
 
 export function verifierFor({ pool, key, settings, directory }: AuditTools): Verifier {

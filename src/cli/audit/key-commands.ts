@@ -15,7 +15,7 @@ import {
 import { inPoolTransaction } from '../../database/transaction.js';
 import { embeddedKeyFile } from '../../signing-key.js';
 import { collect } from './options.js';
-import { type AuditTools, readTenant, sealingTools, withAuditTools } from './audit-tools.js';
+import { type AuditTools, orHeld, readTenant, sealingTools, withAuditTools } from './audit-tools.js';
 
 export function addKeyCommands(audit: Command): void {
   audit
@@ -63,7 +63,7 @@ async function rotate(tools: AuditTools, { newKey: given, tenant }: RotateOption
       console.log(`Tenant ${tenantId}: has a key of its own, so --tenant ${tenantId} changes it`);
       continue;
     }
-    const hasChanged = await rotateKey(sealing, tenantId, deriveLogKeys(next, tenantId));
+    const hasChanged = await orHeld(true, () => rotateKey(sealing, tenantId, deriveLogKeys(next, tenantId)));
     console.log(`Tenant ${tenantId}: ${hasChanged ? 'goes on with the new key' : 'has it already'}`);
   }
   if (isEmbeddeds && given === undefined) await replaceOwnKey(current, file);

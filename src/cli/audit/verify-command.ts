@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { type Command } from 'commander';
 import { parseVerifierKey, readUnverified, type VerificationResult, verifyExport } from '../../audit/tools.js';
 import { Progress } from '../progress.js';
-import { collect } from './options.js';
+import { collect, readTrustedWitnesses } from './options.js';
 import { verifyReceiptFile } from './receipt.js';
 import { allTenants, readTenant, verifierFor, withAuditTools } from './audit-tools.js';
 
@@ -58,22 +58,21 @@ async function verify(options: VerifyOptions): Promise<number> {
   const trusted = options.vkey.map(parseVerifierKey);
   const checkpoints = await Promise.all(options.checkpoint.map((file) => readFile(file, 'utf8')));
   for (const note of checkpoints) readUnverified(note);
-  const { signatures: checkSignatures } = options;
-  if (options.export === undefined) return verifyInDatabase(options, { trusted, checkpoints, checkSignatures });
+  const cosigned = readTrustedWitnesses(options);
+  const trust = { trusted, checkpoints, checkSignatures: options.signatures, cosigned };
+  if (options.export === undefined) return verifyInDatabase(options, trust);
 
   if (trusted.length === 0)
     throw new Error('--export needs --vkey: without a key from elsewhere an export proves nothing');
   const stream = options.export === '-' ? process.stdin : createReadStream(options.export);
-  const result = await withProgress((onProgress) =>
-    verifyExport(stream, { trusted, checkpoints, checkSignatures }, onProgress),
-  );
+  const result = await withProgress((onProgress) => verifyExport(stream, trust, onProgress));
   show(result, options);
   return EXIT[result.verdict];
 }
 
 function verifyInDatabase(
   { tenant, incremental, state, json }: VerifyOptions,
-  trust: { trusted: ReturnType<typeof parseVerifierKey>[]; checkpoints: string[]; checkSignatures: boolean },
+  trust: Parameters<typeof verifyExport>[1] & { checkpoints: string[] },
 ): Promise<number> {
   return withAuditTools(async (tools) => {
     const verifier = verifierFor(tools);
