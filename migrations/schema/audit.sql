@@ -139,12 +139,13 @@ COMMENT ON TABLE audit.nodes IS 'Roots of complete subtrees of 256, 65536, … l
 
 CREATE TABLE audit.publications (
   tenant_id bigint NOT NULL,
+  generation integer NOT NULL,
   size bigint NOT NULL,
   note text NOT NULL,
   published_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE audit.publications ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE audit.publications ADD CONSTRAINT publications_pkey PRIMARY KEY (tenant_id, size);
+ALTER TABLE audit.publications ADD CONSTRAINT publications_pkey PRIMARY KEY (tenant_id, generation, size);
 CREATE POLICY publications_seal ON audit.publications FOR ALL TO waybill_sealer USING (true) WITH CHECK (true);
 CREATE POLICY publications_tenant ON audit.publications FOR SELECT TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER publications_00_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit.publications FOR EACH STATEMENT EXECUTE FUNCTION audit.refuse_change();
@@ -153,6 +154,7 @@ GRANT SELECT ON audit.publications TO waybill_app;
 GRANT SELECT ON audit.publications TO waybill_owner;
 GRANT INSERT ON audit.publications TO waybill_sealer;
 GRANT SELECT ON audit.publications TO waybill_sealer;
+COMMENT ON COLUMN audit.publications.generation IS 'Of the log''s name, from 1; one more after each restore.';
 COMMENT ON TABLE audit.publications IS 'Checkpoints as they were published: with the cosignatures of the witnesses, where there are some. What is signed and not here is known to nobody outside.';
 
 CREATE TABLE audit.queue (

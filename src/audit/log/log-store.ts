@@ -1,5 +1,6 @@
 import type { ClientBase, Pool } from 'pg';
 import type { LogPublicKeys } from '../format/event-hash.js';
+import type { PublishedNote } from './checkpoint-directory.js';
 import type { Subtree } from '../format/merkle.js';
 import type { TreeSource } from './tree-reader.js';
 
@@ -158,10 +159,10 @@ export class LogStore implements TreeSource {
   }
 
   /** Notes what was published; once is enough, more does no harm. */
-  async addPublication({ size, note }: Omit<StoredCheckpoint, 'root'>): Promise<void> {
+  async addPublication({ generation, size, note }: PublishedNote): Promise<void> {
     await this.client.query(
-      'INSERT INTO audit.publications (tenant_id, size, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
-      [this.tenantId, size, note],
+      'INSERT INTO audit.publications (tenant_id, generation, size, note) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING',
+      [this.tenantId, generation, size, note],
     );
   }
 
@@ -265,7 +266,7 @@ export class LogStore implements TreeSource {
 
 export const LAST_PUBLICATION = {
   name: 'audit_last_publication',
-  text: 'SELECT size, note FROM audit.publications WHERE tenant_id = $1 ORDER BY size DESC LIMIT 1',
+  text: 'SELECT size, note FROM audit.publications WHERE tenant_id = $1 ORDER BY generation DESC, size DESC LIMIT 1',
 };
 
 export const NAME = {

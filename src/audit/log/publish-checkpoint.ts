@@ -51,7 +51,7 @@ export async function publishCheckpoint(tools: PublishingTools, tenantId: number
     await onStep?.('publishing');
     await directory.publish(tenantId, { generation, size, note });
     await onStep?.('published');
-    await store.addPublication({ size, note });
+    await store.addPublication({ generation, size, note });
   };
   if (!cosign) {
     await withUnpublished(tools, directory, tenantId, publish);
