@@ -51,8 +51,13 @@ function nameOf(summary: string): string {
     .replaceAll(/^-|-$/g, '');
 }
 
+const SEALED_AT = /"sealedAt":"[^"]+"/g;
+
 function steady(text: string): string {
-  const times = [...new Set(text.match(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z/g))].toSorted();
+  // What was sealed together, and between which other times, is the sealer's.
+  const times = [
+    ...new Set(text.replaceAll(SEALED_AT, '').match(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z/g)),
+  ].toSorted();
   return [
     // The secret part of an API key, and what tells keys apart.
     {
@@ -81,6 +86,7 @@ function steady(text: string): string {
       pattern: /\b[0-9a-f]{64}\b/g,
       to: (at: number) => createHash('sha256').update(`example ${at}`).digest('hex'),
     },
+    { pattern: SEALED_AT, to: () => '"sealedAt":"2026-11-30T08:45:00.123456Z"' },
     { pattern: /"responseTime":\d+/g, to: () => '"responseTime":4' },
     { pattern: /\bsim_[0-9a-f]{32}/g, to: (at: number) => `sim_${String(at + 1).padStart(32, '0')}` },
     { pattern: /\b[0-9A-Z]{4}-[0-9A-Z]{4}\b/g, to: (at: number) => NUMBERS[at % NUMBERS.length] ?? '' },

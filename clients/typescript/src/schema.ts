@@ -963,7 +963,7 @@ export interface components {
         };
         Fault: {
             /** @enum {string} */
-            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "TIME_REVERSED" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT";
+            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "TIME_REVERSED" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT" | "NOT_WITNESSED";
             /** @example the event is not the one that was hashed */
             detail: string;
             /**
