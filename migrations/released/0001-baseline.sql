@@ -84,6 +84,17 @@ COMMENT ON DOMAIN waybill.bytes32 IS 'A salt, an Ed25519 public key, or a SHA-25
 CREATE DOMAIN waybill.json_object AS jsonb
   CONSTRAINT json_object_type CHECK (jsonb_typeof(VALUE) = 'object');
 
+CREATE FUNCTION waybill.json_time(p_at timestamptz) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+END
+$$;
+
+COMMENT ON FUNCTION waybill.json_time IS 'RFC 3339 in UTC, to the microsecond, as snapshots write times.';
+
+GRANT EXECUTE ON FUNCTION waybill.json_time TO waybill_audit;
+
 -- migrations/sql/context/3-context.sql
 
 CREATE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text) RETURNS void
@@ -249,6 +260,9 @@ CREATE TABLE waybill.users (
   roles        text[] NOT NULL DEFAULT '{}',
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   disabled_at  timestamptz,
+  version      int NOT NULL DEFAULT 1,
+  updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  salt         waybill.bytes32,
   CONSTRAINT users_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT users_subject_key UNIQUE (tenant_id, subject),
   CONSTRAINT users_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id),
@@ -262,13 +276,32 @@ CREATE TABLE waybill.users (
     AND (cardinality(roles) = 0 OR array_to_string(roles, ',', '') ~ '^[a-z][a-z0-9_-]{0,62}(,[a-z][a-z0-9_-]{0,62})*$'))
 );
 
+COMMENT ON COLUMN waybill.users.salt IS
+  'Of the digests of a person''s subject and name in events; null for services, and once the person is erased.';
+
 CREATE UNIQUE INDEX users_system_key ON waybill.users (tenant_id) WHERE kind = 'system';
 
 SELECT waybill.make_tenant_table('waybill.users', 'disable it instead: history refers to this row');
 
 CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW
-  WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind))
+  WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind)
+        AND (NEW.tenant_id, NEW.id, NEW.subject, NEW.kind, NEW.salt IS NULL)
+            IS DISTINCT FROM (OLD.tenant_id, OLD.id, 'erased:' || OLD.id, 'human', true))
   EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
+
+CREATE TRIGGER users_10_erased BEFORE UPDATE ON waybill.users FOR EACH ROW
+  WHEN (OLD.kind = 'human' AND OLD.salt IS NULL)
+  EXECUTE FUNCTION waybill.refuse_change('an erased person stays erased');
+
+CREATE FUNCTION waybill.salt_person() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.salt := CASE NEW.kind WHEN 'human' THEN sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) END;
+  RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER users_10_salt BEFORE INSERT ON waybill.users FOR EACH ROW EXECUTE FUNCTION waybill.salt_person();
 
 CREATE TABLE waybill.api_keys (
   tenant_id    bigint NOT NULL,
@@ -281,6 +314,8 @@ CREATE TABLE waybill.api_keys (
   revoked_at   timestamptz,
   last_used_at timestamptz,
   name         text NOT NULL DEFAULT 'unnamed',
+  version      int NOT NULL DEFAULT 1,
+  updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, prefix),
   CONSTRAINT api_keys_user_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES waybill.users (tenant_id, id),
@@ -471,6 +506,20 @@ $$;
 COMMENT ON FUNCTION waybill.change_user IS
   'Changes a user and returns it; null leaves a part as it is. No row for the system user, and where there is none.';
 
+CREATE FUNCTION waybill.erase_user(p_tenant bigint, p_id uuid) RETURNS SETOF waybill.users
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM waybill.require_admin(p_tenant);
+  UPDATE waybill.users u
+  SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
+  WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
+  RETURN QUERY SELECT u.* FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = p_id;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.erase_user IS
+  'Erases who a person is, disables the user, and returns it: what it did stays, under its id. One that is erased, or no person, is returned as it is.';
+
 CREATE FUNCTION waybill.create_api_key(
   p_tenant bigint, p_id uuid, p_user uuid, p_prefix text, p_hash bytea, p_name text, p_expires_at timestamptz)
 RETURNS SETOF waybill.api_keys
@@ -503,7 +552,7 @@ COMMENT ON FUNCTION waybill.revoke_api_key IS
 GRANT EXECUTE ON FUNCTION waybill.system_user, waybill.require_actor TO waybill_audit;
 
 GRANT EXECUTE ON FUNCTION waybill.tenant_ids, waybill.find_tenant, waybill.meet_user, waybill.record_key_use, waybill.lock_users,
-  waybill.create_user, waybill.change_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;
+  waybill.create_user, waybill.change_user, waybill.erase_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;
 
 -- migrations/sql/audit/1-schema.sql
 
@@ -725,7 +774,45 @@ $$;
 COMMENT ON FUNCTION audit.record IS
   'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. Nobody but waybill_audit''s own functions may execute it.';
 
-CREATE FUNCTION audit.create_recorder(p_machine text, p_table regclass, p_parts text) RETURNS void
+CREATE FUNCTION audit.hand_over_recorder(p_prefix text, p_comment text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_prefix, p_comment);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_prefix);
+END
+$$;
+
+CREATE FUNCTION audit.create_recorder(p_prefix text, p_table regclass, p_update_type text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format($create$
+CREATE FUNCTION audit.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $record$
+DECLARE
+  v_type text := 'created';
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.version = OLD.version THEN
+      RETURN NULL;
+    END IF;
+    v_type := %6$s;
+  END IF;
+  PERFORM waybill.require_actor(NEW.tenant_id);
+  PERFORM audit.record(%4$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL);
+  RETURN NULL;
+END
+$record$ $create$,
+    'record_' || p_prefix, p_prefix || '/', p_prefix || '_snapshot', (SELECT c.relname FROM pg_class c WHERE c.oid = p_table),
+    p_prefix || '.', p_update_type);
+  PERFORM audit.hand_over_recorder(p_prefix, 'Made by audit.create_recorder: appends an event for each version of an entity.');
+END
+$$;
+
+COMMENT ON FUNCTION audit.create_recorder IS
+  'Makes the trigger function audit.record_<prefix> of a table without states. For waybill.attach_stream, as waybill_audit.';
+
+CREATE FUNCTION audit.create_machine_recorder(p_machine text, p_table regclass, p_parts text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   EXECUTE format($create$
@@ -756,16 +843,15 @@ END
 $record$ $create$,
     'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
     (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.', p_parts);
-  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_machine,
-                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
-  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_machine);
+  PERFORM audit.hand_over_recorder(p_machine,
+    'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
 END
 $$;
 
-COMMENT ON FUNCTION audit.create_recorder IS
+COMMENT ON FUNCTION audit.create_machine_recorder IS
   'Makes the trigger function audit.record_<machine>. For waybill.attach_machine, as waybill_audit.';
 
-GRANT EXECUTE ON FUNCTION audit.pii_digest, audit.create_recorder TO waybill_owner;
+GRANT EXECUTE ON FUNCTION audit.pii_digest, audit.create_recorder, audit.create_machine_recorder TO waybill_owner;
 
 RESET ROLE;
 
@@ -973,6 +1059,7 @@ DECLARE
   v_entity record;
   v_values text;
   v_ids uuid[] := '{}';
+  v_has_history boolean;
 BEGIN
   SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
   FOR v_entity IN EXECUTE format($q$
@@ -1009,7 +1096,8 @@ BEGIN
     END LOOP;
   END IF;
 
-  IF code IS NULL AND cardinality(v_ids) > 0 THEN
+  v_has_history := to_regclass(format('waybill.%I', p_prefix || '_status_history')) IS NOT NULL;
+  IF code IS NULL AND v_has_history AND cardinality(v_ids) > 0 THEN
     SELECT h.stream, h.version, 'HISTORY_DRIFT', h.detail INTO stream, version, code, detail
     FROM audit.history_faults(p_tenant, p_prefix, v_ids) h;
   END IF;
@@ -1023,7 +1111,7 @@ BEGIN
       ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
     INTO stream, code, detail USING p_tenant, p_prefix;
   END IF;
-  IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+  IF code IS NULL AND v_has_history AND p_after = '00000000-0000-0000-0000-000000000000' THEN
     EXECUTE format($q$
       SELECT $2 || '/' || h.%2$I, 'HISTORY_DRIFT', 'it has a history, and it is not there' FROM waybill.%1$I h
       WHERE h.tenant_id = $1 AND (SELECT t.id FROM %3$s t WHERE t.tenant_id = $1 AND t.id = h.%2$I) IS NULL
@@ -1041,19 +1129,60 @@ GRANT EXECUTE ON FUNCTION audit.state_sources, audit.state_faults TO waybill_sea
 
 RESET ROLE;
 
--- migrations/sql/audit/7-public-logs.sql
+-- migrations/sql/audit/7-streams.sql
 
-CREATE TABLE waybill.log_policies (
-  tenant_id bigint NOT NULL,
-  is_public boolean NOT NULL,
-  CONSTRAINT log_policies_pkey PRIMARY KEY (tenant_id),
-  CONSTRAINT log_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id)
-);
+CREATE FUNCTION waybill.guard_version() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.version IS DISTINCT FROM 1 THEN
+      RAISE EXCEPTION '% % cannot begin at version %: versions begin at 1', TG_TABLE_NAME, NEW.id, NEW.version USING ERRCODE = 'WB003';
+    END IF;
+    NEW.updated_at := clock_timestamp();
+    RETURN NEW;
+  END IF;
+  IF NEW.version IS DISTINCT FROM OLD.version THEN
+    RAISE EXCEPTION '% % is at version %: the next one is %, not %', TG_TABLE_NAME, OLD.id, OLD.version, OLD.version + 1, NEW.version
+      USING ERRCODE = 'WB003', HINT = 'Leave version out of the UPDATE: it counts by itself.';
+  END IF;
+  NEW.version := OLD.version + 1;
+  NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
+  RETURN NEW;
+END
+$$;
 
-COMMENT ON TABLE waybill.log_policies IS
-  'Whether anybody may read checkpoint and hashes of a tenant''s log, without credentials. A tenant without a row keeps them to itself.';
+COMMENT ON FUNCTION waybill.guard_version IS
+  'BEFORE INSERT OR UPDATE … FOR EACH ROW of a table that waybill.attach_stream was called for: counts versions and says when.';
 
-SELECT waybill.make_tenant_table('waybill.log_policies', 'set is_public to false instead', 'DELETE OR TRUNCATE');
+CREATE FUNCTION waybill.attach_stream(p_prefix text, p_table regclass, p_unversioned text[] DEFAULT '{}', p_update_type text DEFAULT '''updated''')
+RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_name text := (SELECT c.relname FROM pg_class c WHERE c.oid = p_table);
+  v_changed text;
+  v_migrator name := current_user;
+BEGIN
+  SELECT format('(%s) IS DISTINCT FROM (%s)', string_agg(format('NEW.%I', a.attname), ', ' ORDER BY a.attnum),
+                string_agg(format('OLD.%I', a.attname), ', ' ORDER BY a.attnum))
+  INTO v_changed FROM pg_attribute a
+  WHERE a.attrelid = p_table AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> ALL (p_unversioned);
+  EXECUTE format('CREATE TRIGGER %I BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION waybill.guard_version()',
+                 v_name || '_20_version_insert', p_table);
+  EXECUTE format('CREATE TRIGGER %I BEFORE UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION waybill.guard_version()',
+                 v_name || '_20_version_update', p_table, v_changed);
+  EXECUTE format('GRANT SELECT ON %s TO waybill_audit', p_table);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_prefix || '_snapshot', p_table);
+  -- Events belong to waybill_audit, and so does whatever appends them.
+  SET LOCAL ROLE waybill_audit;
+  PERFORM audit.create_recorder(p_prefix, p_table, p_update_type);
+  EXECUTE format('SET LOCAL ROLE %I', v_migrator);
+  EXECUTE format('CREATE TRIGGER %I AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
+                 v_name || '_50_record', p_table, 'record_' || p_prefix);
+END
+$$;
+
+COMMENT ON FUNCTION waybill.attach_stream IS
+  'Makes each row of a table an entity with a history: a version a change, and an event on <prefix>/<id> for each. The table has tenant_id, id, version and updated_at, and no states (see waybill.attach_machine for those); a function waybill.<prefix>_snapshot(row) returning JSON text says what an event keeps. p_unversioned: columns that may change without a version, and are in no snapshot. p_update_type: SQL over NEW and OLD for the type of a change, such as CASE WHEN … THEN ''revoked'' ELSE ''updated'' END. For migrations.';
 
 -- migrations/sql/audit/8-publications.sql
 
@@ -1303,7 +1432,7 @@ $guard$ $create$,
   EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_machine || '_snapshot', v_table);
   -- Events belong to waybill_audit, and so does whatever appends them.
   SET LOCAL ROLE waybill_audit;
-  PERFORM audit.create_recorder(p_machine, v_table, p_parts);
+  PERFORM audit.create_machine_recorder(p_machine, v_table, p_parts);
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
                  v_name || '_50_record_insert', v_table, 'record_' || p_machine);
@@ -1498,6 +1627,60 @@ COMMENT ON FUNCTION waybill.step_refusals IS
   'What the rules of waybill.add_step_rule have against steps of an entity now, and to which states: the very questions that the steps are asked.';
 
 GRANT EXECUTE ON FUNCTION waybill.step_refusals TO waybill_app;
+
+-- migrations/sql/tenancy/1-users-and-keys.sql
+
+CREATE FUNCTION waybill.user_snapshot(u waybill.users) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN json_build_object(
+    'id', u.id, 'kind', u.kind,
+    'subject', CASE WHEN u.kind <> 'human' THEN u.subject END, 'displayName', CASE WHEN u.kind <> 'human' THEN u.display_name END,
+    'person', CASE WHEN u.salt IS NOT NULL THEN json_build_object(
+      'subject', audit.pii_digest(u.salt, 'subject', u.subject), 'displayName', audit.pii_digest(u.salt, 'displayName', u.display_name)) END,
+    'roles', to_json(u.roles), 'version', u.version, 'createdAt', waybill.json_time(u.created_at),
+    'disabledAt', waybill.json_time(u.disabled_at), 'updatedAt', waybill.json_time(u.updated_at));
+END
+$$;
+
+COMMENT ON FUNCTION waybill.user_snapshot IS
+  'A user as events keep it: of a person digests only, null once erased.';
+
+CREATE FUNCTION waybill.api_key_snapshot(k waybill.api_keys) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN json_build_object(
+    'id', k.id, 'userId', k.user_id, 'name', k.name, 'prefix', k.prefix, 'hash', encode(k.hash, 'hex'), 'version', k.version,
+    'createdAt', waybill.json_time(k.created_at), 'expiresAt', waybill.json_time(k.expires_at),
+    'revokedAt', waybill.json_time(k.revoked_at), 'updatedAt', waybill.json_time(k.updated_at));
+END
+$$;
+
+COMMENT ON FUNCTION waybill.api_key_snapshot IS
+  'An API key as events keep it: its hash, so that another secret put in its place shows; never a secret.';
+
+SELECT waybill.attach_stream('user', 'waybill.users', p_update_type => $$
+  CASE WHEN NEW.salt IS NULL AND OLD.salt IS NOT NULL THEN 'erased'
+       WHEN NEW.disabled_at IS NOT NULL AND OLD.disabled_at IS NULL THEN 'disabled'
+       WHEN NEW.disabled_at IS NULL AND OLD.disabled_at IS NOT NULL THEN 'enabled'
+       ELSE 'updated' END$$);
+
+SELECT waybill.attach_stream('api_key', 'waybill.api_keys', p_unversioned => '{last_used_at}', p_update_type => $$
+  CASE WHEN NEW.revoked_at IS NOT NULL AND OLD.revoked_at IS NULL THEN 'revoked' ELSE 'updated' END$$);
+
+-- migrations/sql/tenancy/2-public-logs.sql
+
+CREATE TABLE waybill.log_policies (
+  tenant_id bigint NOT NULL,
+  is_public boolean NOT NULL,
+  CONSTRAINT log_policies_pkey PRIMARY KEY (tenant_id),
+  CONSTRAINT log_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id)
+);
+
+COMMENT ON TABLE waybill.log_policies IS
+  'Whether anybody may read checkpoint and hashes of a tenant''s log, without credentials. A tenant without a row keeps them to itself.';
+
+SELECT waybill.make_tenant_table('waybill.log_policies', 'set is_public to false instead', 'DELETE OR TRUNCATE');
 
 -- migrations/sql/orders/1-tables.sql
 

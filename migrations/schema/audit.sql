@@ -200,19 +200,6 @@ GRANT SELECT ON audit.verifications TO waybill_owner;
 GRANT INSERT ON audit.verifications TO waybill_sealer;
 GRANT SELECT ON audit.verifications TO waybill_sealer;
 
-CREATE TABLE waybill.log_policies (
-  tenant_id bigint NOT NULL,
-  is_public boolean NOT NULL
-);
-ALTER TABLE waybill.log_policies ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-ALTER TABLE waybill.log_policies ADD CONSTRAINT log_policies_pkey PRIMARY KEY (tenant_id);
-ALTER TABLE waybill.log_policies ADD CONSTRAINT log_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants(id);
-CREATE POLICY log_policies_tenant ON waybill.log_policies FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
-CREATE TRIGGER log_policies_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.log_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER log_policies_00_refused BEFORE DELETE OR TRUNCATE ON waybill.log_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('set is_public to false instead');
-GRANT SELECT ON waybill.log_policies TO waybill_app;
-COMMENT ON TABLE waybill.log_policies IS 'Whether anybody may read checkpoint and hashes of a tenant''s log, without credentials. A tenant without a row keeps them to itself.';
-
 CREATE VIEW audit.field_changes WITH (security_invoker=true) AS
  SELECT e.tenant_id,
     ((e.body)::jsonb ->> 'table'::text) AS table_name,
@@ -280,7 +267,7 @@ END
 $function$;
 COMMENT ON FUNCTION audit.changes(json,json) IS 'Field to {old, new} for the top-level members in which two snapshots differ; version and updatedAt always do and are left out.';
 
-CREATE OR REPLACE FUNCTION audit.create_recorder(p_machine text, p_table regclass, p_parts text)
+CREATE OR REPLACE FUNCTION audit.create_machine_recorder(p_machine text, p_table regclass, p_parts text)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -314,13 +301,44 @@ END
 $record$ $create$,
     'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
     (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.', p_parts);
-  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_machine,
-                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
-  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_machine);
+  PERFORM audit.hand_over_recorder(p_machine,
+    'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.create_machine_recorder(text,regclass,text) TO waybill_owner;
+COMMENT ON FUNCTION audit.create_machine_recorder(text,regclass,text) IS 'Makes the trigger function audit.record_<machine>. For waybill.attach_machine, as waybill_audit.';
+
+CREATE OR REPLACE FUNCTION audit.create_recorder(p_prefix text, p_table regclass, p_update_type text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  EXECUTE format($create$
+CREATE FUNCTION audit.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $record$
+DECLARE
+  v_type text := 'created';
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.version = OLD.version THEN
+      RETURN NULL;
+    END IF;
+    v_type := %6$s;
+  END IF;
+  PERFORM waybill.require_actor(NEW.tenant_id);
+  PERFORM audit.record(%4$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL);
+  RETURN NULL;
+END
+$record$ $create$,
+    'record_' || p_prefix, p_prefix || '/', p_prefix || '_snapshot', (SELECT c.relname FROM pg_class c WHERE c.oid = p_table),
+    p_prefix || '.', p_update_type);
+  PERFORM audit.hand_over_recorder(p_prefix, 'Made by audit.create_recorder: appends an event for each version of an entity.');
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.create_recorder(text,regclass,text) TO waybill_owner;
-COMMENT ON FUNCTION audit.create_recorder(text,regclass,text) IS 'Makes the trigger function audit.record_<machine>. For waybill.attach_machine, as waybill_audit.';
+COMMENT ON FUNCTION audit.create_recorder(text,regclass,text) IS 'Makes the trigger function audit.record_<prefix> of a table without states. For waybill.attach_stream, as waybill_audit.';
 
 CREATE OR REPLACE FUNCTION audit.event_hash(p_tenant bigint, p_event_id uuid, p_stream text, p_version bigint, p_occurred_us bigint, p_type text, p_actor uuid, p_body text, p_prev_hash bytea, p_format smallint)
  RETURNS bytea
@@ -353,6 +371,17 @@ $function$;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_app;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_owner;
 GRANT EXECUTE ON FUNCTION audit.genesis_hash(bigint,text) TO waybill_sealer;
+
+CREATE OR REPLACE FUNCTION audit.hand_over_recorder(p_prefix text, p_comment text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_prefix, p_comment);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_prefix);
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION audit.history_faults(p_tenant bigint, p_prefix text, p_entities uuid[])
  RETURNS TABLE(stream text, version bigint, detail text)
@@ -532,6 +561,7 @@ DECLARE
   v_entity record;
   v_values text;
   v_ids uuid[] := '{}';
+  v_has_history boolean;
 BEGIN
   SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
   FOR v_entity IN EXECUTE format($q$
@@ -568,7 +598,8 @@ BEGIN
     END LOOP;
   END IF;
 
-  IF code IS NULL AND cardinality(v_ids) > 0 THEN
+  v_has_history := to_regclass(format('waybill.%I', p_prefix || '_status_history')) IS NOT NULL;
+  IF code IS NULL AND v_has_history AND cardinality(v_ids) > 0 THEN
     SELECT h.stream, h.version, 'HISTORY_DRIFT', h.detail INTO stream, version, code, detail
     FROM audit.history_faults(p_tenant, p_prefix, v_ids) h;
   END IF;
@@ -582,7 +613,7 @@ BEGIN
       ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
     INTO stream, code, detail USING p_tenant, p_prefix;
   END IF;
-  IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+  IF code IS NULL AND v_has_history AND p_after = '00000000-0000-0000-0000-000000000000' THEN
     EXECUTE format($q$
       SELECT $2 || '/' || h.%2$I, 'HISTORY_DRIFT', 'it has a history, and it is not there' FROM waybill.%1$I h
       WHERE h.tenant_id = $1 AND (SELECT t.id FROM %3$s t WHERE t.tenant_id = $1 AND t.id = h.%2$I) IS NULL
@@ -607,3 +638,57 @@ AS $function$
 $function$;
 GRANT EXECUTE ON FUNCTION audit.state_sources() TO waybill_sealer;
 COMMENT ON FUNCTION audit.state_sources() IS 'Which tables have streams: the prefix of their streams and the table, as the triggers that audit.make_recorder made say.';
+
+CREATE OR REPLACE FUNCTION waybill.attach_stream(p_prefix text, p_table regclass, p_unversioned text[] DEFAULT '{}'::text[], p_update_type text DEFAULT '''updated'''::text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_name text := (SELECT c.relname FROM pg_class c WHERE c.oid = p_table);
+  v_changed text;
+  v_migrator name := current_user;
+BEGIN
+  SELECT format('(%s) IS DISTINCT FROM (%s)', string_agg(format('NEW.%I', a.attname), ', ' ORDER BY a.attnum),
+                string_agg(format('OLD.%I', a.attname), ', ' ORDER BY a.attnum))
+  INTO v_changed FROM pg_attribute a
+  WHERE a.attrelid = p_table AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> ALL (p_unversioned);
+  EXECUTE format('CREATE TRIGGER %I BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION waybill.guard_version()',
+                 v_name || '_20_version_insert', p_table);
+  EXECUTE format('CREATE TRIGGER %I BEFORE UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION waybill.guard_version()',
+                 v_name || '_20_version_update', p_table, v_changed);
+  EXECUTE format('GRANT SELECT ON %s TO waybill_audit', p_table);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_prefix || '_snapshot', p_table);
+  -- Events belong to waybill_audit, and so does whatever appends them.
+  SET LOCAL ROLE waybill_audit;
+  PERFORM audit.create_recorder(p_prefix, p_table, p_update_type);
+  EXECUTE format('SET LOCAL ROLE %I', v_migrator);
+  EXECUTE format('CREATE TRIGGER %I AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
+                 v_name || '_50_record', p_table, 'record_' || p_prefix);
+END
+$function$;
+COMMENT ON FUNCTION waybill.attach_stream(text,regclass,text[],text) IS 'Makes each row of a table an entity with a history: a version a change, and an event on <prefix>/<id> for each. The table has tenant_id, id, version and updated_at, and no states (see waybill.attach_machine for those); a function waybill.<prefix>_snapshot(row) returning JSON text says what an event keeps. p_unversioned: columns that may change without a version, and are in no snapshot. p_update_type: SQL over NEW and OLD for the type of a change, such as CASE WHEN … THEN ''revoked'' ELSE ''updated'' END. For migrations.';
+
+CREATE OR REPLACE FUNCTION waybill.guard_version()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.version IS DISTINCT FROM 1 THEN
+      RAISE EXCEPTION '% % cannot begin at version %: versions begin at 1', TG_TABLE_NAME, NEW.id, NEW.version USING ERRCODE = 'WB003';
+    END IF;
+    NEW.updated_at := clock_timestamp();
+    RETURN NEW;
+  END IF;
+  IF NEW.version IS DISTINCT FROM OLD.version THEN
+    RAISE EXCEPTION '% % is at version %: the next one is %, not %', TG_TABLE_NAME, OLD.id, OLD.version, OLD.version + 1, NEW.version
+      USING ERRCODE = 'WB003', HINT = 'Leave version out of the UPDATE: it counts by itself.';
+  END IF;
+  NEW.version := OLD.version + 1;
+  NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.guard_version() IS 'BEFORE INSERT OR UPDATE … FOR EACH ROW of a table that waybill.attach_stream was called for: counts versions and says when.';

@@ -60,6 +60,19 @@ GRANT EXECUTE ON FUNCTION waybill.is_reference(text) TO waybill_audit;
 GRANT EXECUTE ON FUNCTION waybill.is_reference(text) TO waybill_sealer;
 COMMENT ON FUNCTION waybill.is_reference(text) IS 'Whether a text can name something: no two that read the same are different (normalization form C, no white space but spaces inside, no character that leaves no mark), and each is a segment of an address (not . or ..).';
 
+CREATE OR REPLACE FUNCTION waybill.json_time(p_at timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.json_time(timestamp with time zone) TO waybill_audit;
+COMMENT ON FUNCTION waybill.json_time(timestamp with time zone) IS 'RFC 3339 in UTC, to the microsecond, as snapshots write times.';
+
 CREATE OR REPLACE FUNCTION waybill.make_tenant_table(p_table regclass, p_why_not_deleted text, p_refused text DEFAULT 'DELETE OR TRUNCATE'::text)
  RETURNS void
  LANGUAGE plpgsql

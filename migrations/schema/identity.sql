@@ -11,7 +11,9 @@ CREATE TABLE waybill.api_keys (
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
-  name text DEFAULT 'unnamed'::text NOT NULL
+  name text DEFAULT 'unnamed'::text NOT NULL,
+  version integer DEFAULT 1 NOT NULL,
+  updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE waybill.api_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE waybill.api_keys ADD CONSTRAINT api_keys_name_length CHECK (((length(name) >= 1) AND (length(name) <= 100)));
@@ -54,7 +56,10 @@ CREATE TABLE waybill.users (
   display_name text NOT NULL,
   roles text[] DEFAULT '{}'::text[] NOT NULL,
   created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-  disabled_at timestamp with time zone
+  disabled_at timestamp with time zone,
+  version integer DEFAULT 1 NOT NULL,
+  updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+  salt waybill.bytes32
 );
 ALTER TABLE waybill.users ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE waybill.users ADD CONSTRAINT users_display_name_length CHECK (((length(display_name) >= 1) AND (length(display_name) <= 200)));
@@ -69,8 +74,11 @@ CREATE UNIQUE INDEX users_system_key ON waybill.users USING btree (tenant_id) WH
 CREATE POLICY users_tenant ON waybill.users FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER users_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
 CREATE TRIGGER users_00_refused BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable it instead: history refers to this row');
-CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
+CREATE TRIGGER users_10_erased BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN (((old.kind = 'human'::text) AND (old.salt IS NULL))) EXECUTE FUNCTION waybill.refuse_change('an erased person stays erased');
+CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind)) AND (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM ('erased:'::text || old.id))) OR (new.kind IS DISTINCT FROM 'human'::text)) OR ((new.salt IS NULL) IS DISTINCT FROM true)))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
+CREATE TRIGGER users_10_salt BEFORE INSERT ON waybill.users FOR EACH ROW EXECUTE FUNCTION waybill.salt_person();
 GRANT SELECT ON waybill.users TO waybill_app;
+COMMENT ON COLUMN waybill.users.salt IS 'Of the digests of a person''s subject and name in events; null for services, and once the person is erased.';
 
 CREATE OR REPLACE FUNCTION waybill.change_user(p_tenant bigint, p_id uuid, p_display_name text, p_roles text[], p_disabled boolean)
  RETURNS SETOF waybill.users
@@ -140,6 +148,23 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.create_user(bigint,uuid,text,text,text,text[]) TO waybill_app;
 COMMENT ON FUNCTION waybill.create_user(bigint,uuid,text,text,text,text[]) IS 'Makes a user and returns it; no row when the subject is taken.';
+
+CREATE OR REPLACE FUNCTION waybill.erase_user(p_tenant bigint, p_id uuid)
+ RETURNS SETOF waybill.users
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  PERFORM waybill.require_admin(p_tenant);
+  UPDATE waybill.users u
+  SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
+  WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
+  RETURN QUERY SELECT u.* FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = p_id;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.erase_user(bigint,uuid) TO waybill_app;
+COMMENT ON FUNCTION waybill.erase_user(bigint,uuid) IS 'Erases who a person is, disables the user, and returns it: what it did stays, under its id. One that is erased, or no person, is returned as it is.';
 
 CREATE OR REPLACE FUNCTION waybill.find_tenant(p_name text)
  RETURNS bigint
@@ -276,6 +301,17 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.revoke_api_key(bigint,uuid) TO waybill_app;
 COMMENT ON FUNCTION waybill.revoke_api_key(bigint,uuid) IS 'Revokes a key, if it is not revoked yet, and returns it; no row when there is none.';
+
+CREATE OR REPLACE FUNCTION waybill.salt_person()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  NEW.salt := CASE NEW.kind WHEN 'human' THEN sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) END;
+  RETURN NEW;
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION waybill."system_user"(p_tenant bigint)
  RETURNS uuid

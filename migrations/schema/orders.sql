@@ -267,7 +267,7 @@ BEGIN
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_order() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_order() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_order() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION waybill.check_order(p_new waybill.orders, p_old waybill.orders)
  RETURNS void

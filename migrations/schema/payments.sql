@@ -312,7 +312,7 @@ BEGIN
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_payment() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION audit.record_refund()
  RETURNS trigger
@@ -345,7 +345,7 @@ BEGIN
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_refund() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
 
 CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS text

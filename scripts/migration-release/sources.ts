@@ -9,6 +9,7 @@ export const AREAS = [
   'identity',
   'audit',
   'workflow',
+  'tenancy',
   'orders',
   'idempotency',
   'payments',

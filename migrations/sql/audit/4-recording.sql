@@ -74,7 +74,45 @@ $$;
 COMMENT ON FUNCTION audit.record IS
   'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. Nobody but waybill_audit''s own functions may execute it.';
 
-CREATE FUNCTION audit.create_recorder(p_machine text, p_table regclass, p_parts text) RETURNS void
+CREATE FUNCTION audit.hand_over_recorder(p_prefix text, p_comment text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_prefix, p_comment);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_prefix);
+END
+$$;
+
+CREATE FUNCTION audit.create_recorder(p_prefix text, p_table regclass, p_update_type text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  EXECUTE format($create$
+CREATE FUNCTION audit.%1$I() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $record$
+DECLARE
+  v_type text := 'created';
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.version = OLD.version THEN
+      RETURN NULL;
+    END IF;
+    v_type := %6$s;
+  END IF;
+  PERFORM waybill.require_actor(NEW.tenant_id);
+  PERFORM audit.record(%4$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL);
+  RETURN NULL;
+END
+$record$ $create$,
+    'record_' || p_prefix, p_prefix || '/', p_prefix || '_snapshot', (SELECT c.relname FROM pg_class c WHERE c.oid = p_table),
+    p_prefix || '.', p_update_type);
+  PERFORM audit.hand_over_recorder(p_prefix, 'Made by audit.create_recorder: appends an event for each version of an entity.');
+END
+$$;
+
+COMMENT ON FUNCTION audit.create_recorder IS
+  'Makes the trigger function audit.record_<prefix> of a table without states. For waybill.attach_stream, as waybill_audit.';
+
+CREATE FUNCTION audit.create_machine_recorder(p_machine text, p_table regclass, p_parts text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   EXECUTE format($create$
@@ -105,15 +143,14 @@ END
 $record$ $create$,
     'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
     (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.', p_parts);
-  EXECUTE format('COMMENT ON FUNCTION audit.%I IS %L', 'record_' || p_machine,
-                 'Made by audit.create_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
-  EXECUTE format('GRANT EXECUTE ON FUNCTION audit.%I TO waybill_owner', 'record_' || p_machine);
+  PERFORM audit.hand_over_recorder(p_machine,
+    'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
 END
 $$;
 
-COMMENT ON FUNCTION audit.create_recorder IS
+COMMENT ON FUNCTION audit.create_machine_recorder IS
   'Makes the trigger function audit.record_<machine>. For waybill.attach_machine, as waybill_audit.';
 
-GRANT EXECUTE ON FUNCTION audit.pii_digest, audit.create_recorder TO waybill_owner;
+GRANT EXECUTE ON FUNCTION audit.pii_digest, audit.create_recorder, audit.create_machine_recorder TO waybill_owner;
 
 RESET ROLE;

@@ -54,6 +54,7 @@ DECLARE
   v_entity record;
   v_values text;
   v_ids uuid[] := '{}';
+  v_has_history boolean;
 BEGIN
   SELECT s.* INTO STRICT v_source FROM audit.state_sources() s WHERE s.prefix = p_prefix;
   FOR v_entity IN EXECUTE format($q$
@@ -90,7 +91,8 @@ BEGIN
     END LOOP;
   END IF;
 
-  IF code IS NULL AND cardinality(v_ids) > 0 THEN
+  v_has_history := to_regclass(format('waybill.%I', p_prefix || '_status_history')) IS NOT NULL;
+  IF code IS NULL AND v_has_history AND cardinality(v_ids) > 0 THEN
     SELECT h.stream, h.version, 'HISTORY_DRIFT', h.detail INTO stream, version, code, detail
     FROM audit.history_faults(p_tenant, p_prefix, v_ids) h;
   END IF;
@@ -104,7 +106,7 @@ BEGIN
       ORDER BY e.stream LIMIT 1 $q$, v_source.entity_table)
     INTO stream, code, detail USING p_tenant, p_prefix;
   END IF;
-  IF code IS NULL AND p_after = '00000000-0000-0000-0000-000000000000' THEN
+  IF code IS NULL AND v_has_history AND p_after = '00000000-0000-0000-0000-000000000000' THEN
     EXECUTE format($q$
       SELECT $2 || '/' || h.%2$I, 'HISTORY_DRIFT', 'it has a history, and it is not there' FROM waybill.%1$I h
       WHERE h.tenant_id = $1 AND (SELECT t.id FROM %3$s t WHERE t.tenant_id = $1 AND t.id = h.%2$I) IS NULL

@@ -56,3 +56,14 @@ COMMENT ON DOMAIN waybill.bytes32 IS 'A salt, an Ed25519 public key, or a SHA-25
 
 CREATE DOMAIN waybill.json_object AS jsonb
   CONSTRAINT json_object_type CHECK (jsonb_typeof(VALUE) = 'object');
+
+CREATE FUNCTION waybill.json_time(p_at timestamptz) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+END
+$$;
+
+COMMENT ON FUNCTION waybill.json_time IS 'RFC 3339 in UTC, to the microsecond, as snapshots write times.';
+
+GRANT EXECUTE ON FUNCTION waybill.json_time TO waybill_audit;

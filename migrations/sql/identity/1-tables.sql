@@ -35,6 +35,9 @@ CREATE TABLE waybill.users (
   roles        text[] NOT NULL DEFAULT '{}',
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   disabled_at  timestamptz,
+  version      int NOT NULL DEFAULT 1,
+  updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  salt         waybill.bytes32,
   CONSTRAINT users_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT users_subject_key UNIQUE (tenant_id, subject),
   CONSTRAINT users_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id),
@@ -48,13 +51,32 @@ CREATE TABLE waybill.users (
     AND (cardinality(roles) = 0 OR array_to_string(roles, ',', '') ~ '^[a-z][a-z0-9_-]{0,62}(,[a-z][a-z0-9_-]{0,62})*$'))
 );
 
+COMMENT ON COLUMN waybill.users.salt IS
+  'Of the digests of a person''s subject and name in events; null for services, and once the person is erased.';
+
 CREATE UNIQUE INDEX users_system_key ON waybill.users (tenant_id) WHERE kind = 'system';
 
 SELECT waybill.make_tenant_table('waybill.users', 'disable it instead: history refers to this row');
 
 CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW
-  WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind))
+  WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind)
+        AND (NEW.tenant_id, NEW.id, NEW.subject, NEW.kind, NEW.salt IS NULL)
+            IS DISTINCT FROM (OLD.tenant_id, OLD.id, 'erased:' || OLD.id, 'human', true))
   EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
+
+CREATE TRIGGER users_10_erased BEFORE UPDATE ON waybill.users FOR EACH ROW
+  WHEN (OLD.kind = 'human' AND OLD.salt IS NULL)
+  EXECUTE FUNCTION waybill.refuse_change('an erased person stays erased');
+
+CREATE FUNCTION waybill.salt_person() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.salt := CASE NEW.kind WHEN 'human' THEN sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) END;
+  RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER users_10_salt BEFORE INSERT ON waybill.users FOR EACH ROW EXECUTE FUNCTION waybill.salt_person();
 
 CREATE TABLE waybill.api_keys (
   tenant_id    bigint NOT NULL,
@@ -67,6 +89,8 @@ CREATE TABLE waybill.api_keys (
   revoked_at   timestamptz,
   last_used_at timestamptz,
   name         text NOT NULL DEFAULT 'unnamed',
+  version      int NOT NULL DEFAULT 1,
+  updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT api_keys_prefix_key UNIQUE (tenant_id, prefix),
   CONSTRAINT api_keys_user_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES waybill.users (tenant_id, id),

@@ -167,6 +167,20 @@ $$;
 COMMENT ON FUNCTION waybill.change_user IS
   'Changes a user and returns it; null leaves a part as it is. No row for the system user, and where there is none.';
 
+CREATE FUNCTION waybill.erase_user(p_tenant bigint, p_id uuid) RETURNS SETOF waybill.users
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM waybill.require_admin(p_tenant);
+  UPDATE waybill.users u
+  SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
+  WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
+  RETURN QUERY SELECT u.* FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = p_id;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.erase_user IS
+  'Erases who a person is, disables the user, and returns it: what it did stays, under its id. One that is erased, or no person, is returned as it is.';
+
 CREATE FUNCTION waybill.create_api_key(
   p_tenant bigint, p_id uuid, p_user uuid, p_prefix text, p_hash bytea, p_name text, p_expires_at timestamptz)
 RETURNS SETOF waybill.api_keys
@@ -199,4 +213,4 @@ COMMENT ON FUNCTION waybill.revoke_api_key IS
 GRANT EXECUTE ON FUNCTION waybill.system_user, waybill.require_actor TO waybill_audit;
 
 GRANT EXECUTE ON FUNCTION waybill.tenant_ids, waybill.find_tenant, waybill.meet_user, waybill.record_key_use, waybill.lock_users,
-  waybill.create_user, waybill.change_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;
+  waybill.create_user, waybill.change_user, waybill.erase_user, waybill.create_api_key, waybill.revoke_api_key TO waybill_app;

@@ -128,7 +128,7 @@ $guard$ $create$,
   EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_machine || '_snapshot', v_table);
   -- Events belong to waybill_audit, and so does whatever appends them.
   SET LOCAL ROLE waybill_audit;
-  PERFORM audit.create_recorder(p_machine, v_table, p_parts);
+  PERFORM audit.create_machine_recorder(p_machine, v_table, p_parts);
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
                  v_name || '_50_record_insert', v_table, 'record_' || p_machine);
