@@ -2393,17 +2393,35 @@ CREATE TRIGGER idempotency_keys_20_guard BEFORE INSERT OR UPDATE OR DELETE ON wa
   FOR EACH ROW EXECUTE FUNCTION waybill.guard_idempotency_key();
 
 CREATE TABLE waybill.idempotency_policies (
-  tenant_id bigint NOT NULL,
-  ttl       interval,
+  tenant_id  bigint NOT NULL,
+  ttl        interval,
+  is_default boolean NOT NULL DEFAULT false,
+  id         uuid NOT NULL DEFAULT gen_random_uuid(),
+  version    int NOT NULL DEFAULT 1,
+  updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT idempotency_policies_pkey PRIMARY KEY (tenant_id),
   CONSTRAINT idempotency_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants (id),
-  CONSTRAINT idempotency_policies_ttl_positive CHECK (ttl > interval '0')
+  CONSTRAINT idempotency_policies_ttl_positive CHECK (ttl > interval '0'),
+  CONSTRAINT idempotency_policies_default CHECK (NOT is_default OR ttl IS NULL)
 );
 
 COMMENT ON TABLE waybill.idempotency_policies IS
-  'How long a tenant''s keys are remembered, counted from the answer; null is for ever. A tenant without a row has the service''s IDEMPOTENCY_TTL.';
+  'How long a tenant''s keys are remembered, counted from the answer; null is for ever. A tenant without a row, or with is_default, has the service''s IDEMPOTENCY_TTL.';
 
-SELECT waybill.make_tenant_table('waybill.idempotency_policies', 'without its keys a retry would do everything twice', 'TRUNCATE');
+SELECT waybill.make_tenant_table('waybill.idempotency_policies', 'set is_default instead: its history refers to this row');
+
+CREATE FUNCTION waybill.idempotency_policy_snapshot(p waybill.idempotency_policies) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN json_build_object('id', p.id, 'isDefault', p.is_default, 'ttlSeconds', extract(epoch FROM p.ttl)::bigint,
+                           'version', p.version, 'updatedAt', waybill.json_time(p.updated_at));
+END
+$$;
+
+COMMENT ON FUNCTION waybill.idempotency_policy_snapshot IS
+  'How long keys are remembered, as events keep it: ttlSeconds null with isDefault false is for ever.';
+
+SELECT waybill.attach_stream('idempotency_policy', 'waybill.idempotency_policies');
 
 -- migrations/sql/idempotency/2-keys.sql
 
@@ -2491,7 +2509,8 @@ DECLARE
   v_now timestamptz := clock_timestamp();
   v_expires_at timestamptz;
 BEGIN
-  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p
+  WHERE p.tenant_id = p_tenant AND NOT p.is_default;
   IF NOT FOUND THEN
     v_expires_at := coalesce(v_now + p_default_ttl, 'infinity');
   END IF;

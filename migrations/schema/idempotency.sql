@@ -40,17 +40,51 @@ COMMENT ON TABLE waybill.idempotency_keys IS 'What was answered under an Idempot
 
 CREATE TABLE waybill.idempotency_policies (
   tenant_id bigint NOT NULL,
-  ttl interval
+  ttl interval,
+  is_default boolean DEFAULT false NOT NULL,
+  id uuid DEFAULT gen_random_uuid() NOT NULL,
+  version integer DEFAULT 1 NOT NULL,
+  updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 ALTER TABLE waybill.idempotency_policies ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.idempotency_policies ADD CONSTRAINT idempotency_policies_default CHECK (((NOT is_default) OR (ttl IS NULL)));
 ALTER TABLE waybill.idempotency_policies ADD CONSTRAINT idempotency_policies_pkey PRIMARY KEY (tenant_id);
 ALTER TABLE waybill.idempotency_policies ADD CONSTRAINT idempotency_policies_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES waybill.tenants(id);
 ALTER TABLE waybill.idempotency_policies ADD CONSTRAINT idempotency_policies_ttl_positive CHECK ((ttl > '00:00:00'::interval));
 CREATE POLICY idempotency_policies_tenant ON waybill.idempotency_policies FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER idempotency_policies_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
-CREATE TRIGGER idempotency_policies_00_refused BEFORE TRUNCATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('without its keys a retry would do everything twice');
+CREATE TRIGGER idempotency_policies_00_refused BEFORE DELETE OR TRUNCATE ON waybill.idempotency_policies FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('set is_default instead: its history refers to this row');
+CREATE TRIGGER idempotency_policies_20_version_insert BEFORE INSERT ON waybill.idempotency_policies FOR EACH ROW EXECUTE FUNCTION waybill.guard_version();
+CREATE TRIGGER idempotency_policies_20_version_update BEFORE UPDATE ON waybill.idempotency_policies FOR EACH ROW WHEN (((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.ttl IS DISTINCT FROM old.ttl)) OR (new.is_default IS DISTINCT FROM old.is_default)) OR (new.id IS DISTINCT FROM old.id)) OR (new.version IS DISTINCT FROM old.version)) OR (new.updated_at IS DISTINCT FROM old.updated_at))) EXECUTE FUNCTION waybill.guard_version();
+CREATE TRIGGER idempotency_policies_50_record AFTER INSERT OR UPDATE ON waybill.idempotency_policies FOR EACH ROW EXECUTE FUNCTION audit.record_idempotency_policy();
 GRANT SELECT ON waybill.idempotency_policies TO waybill_app;
-COMMENT ON TABLE waybill.idempotency_policies IS 'How long a tenant''s keys are remembered, counted from the answer; null is for ever. A tenant without a row has the service''s IDEMPOTENCY_TTL.';
+GRANT SELECT ON waybill.idempotency_policies TO waybill_audit;
+COMMENT ON TABLE waybill.idempotency_policies IS 'How long a tenant''s keys are remembered, counted from the answer; null is for ever. A tenant without a row, or with is_default, has the service''s IDEMPOTENCY_TTL.';
+
+CREATE OR REPLACE FUNCTION audit.record_idempotency_policy()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_type text := 'created';
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.version = OLD.version THEN
+      RETURN NULL;
+    END IF;
+    v_type := 'updated';
+  END IF;
+  PERFORM waybill.require_actor(NEW.tenant_id);
+  PERFORM audit.record('idempotency_policies', 'idempotency_policy/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       'idempotency_policy.' || v_type, NULL, waybill.idempotency_policy_snapshot(NEW), NULL);
+  RETURN NULL;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.record_idempotency_policy() TO waybill_owner;
+COMMENT ON FUNCTION audit.record_idempotency_policy() IS 'Made by audit.create_recorder: appends an event for each version of an entity.';
 
 CREATE OR REPLACE FUNCTION waybill.claim_key(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea, p_lease_token uuid, p_lease interval, OUT outcome text, OUT retry_after integer, OUT claimed_at timestamp with time zone, OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
  RETURNS record
@@ -137,7 +171,8 @@ DECLARE
   v_now timestamptz := clock_timestamp();
   v_expires_at timestamptz;
 BEGIN
-  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p
+  WHERE p.tenant_id = p_tenant AND NOT p.is_default;
   IF NOT FOUND THEN
     v_expires_at := coalesce(v_now + p_default_ttl, 'infinity');
   END IF;
@@ -211,6 +246,20 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION waybill.guard_idempotency_key() IS 'BEFORE INSERT OR UPDATE OR DELETE … FOR EACH ROW of keys: rules of several columns; a key stays with its tenant, and goes only when it has expired.';
+
+CREATE OR REPLACE FUNCTION waybill.idempotency_policy_snapshot(p waybill.idempotency_policies)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN json_build_object('id', p.id, 'isDefault', p.is_default, 'ttlSeconds', extract(epoch FROM p.ttl)::bigint,
+                           'version', p.version, 'updatedAt', waybill.json_time(p.updated_at));
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.idempotency_policy_snapshot(waybill.idempotency_policies) TO waybill_audit;
+COMMENT ON FUNCTION waybill.idempotency_policy_snapshot(waybill.idempotency_policies) IS 'How long keys are remembered, as events keep it: ttlSeconds null with isDefault false is for ever.';
 
 CREATE OR REPLACE FUNCTION waybill.put_back_key(p_tenant bigint, p_key text, p_lease_token uuid, p_wait interval)
  RETURNS void

@@ -50,15 +50,11 @@ async function writeTtl(client: ClientBase, slug: string, time: string, seconds:
     `SELECT waybill.set_context($1, id, '{system}', 'idempotency ttl') FROM waybill.users WHERE tenant_id = $1 AND subject = 'system'`,
     [tenant.id],
   );
-  if (time === 'default') {
-    await client.query('DELETE FROM waybill.idempotency_policies WHERE tenant_id = $1', [tenant.id]);
-  } else {
-    await client.query(
-      `INSERT INTO waybill.idempotency_policies (tenant_id, ttl) VALUES ($1, $2)
-       ON CONFLICT (tenant_id) DO UPDATE SET ttl = excluded.ttl`,
-      [tenant.id, seconds === undefined ? null : `${seconds} seconds`],
-    );
-  }
+  await client.query(
+    `INSERT INTO waybill.idempotency_policies (tenant_id, ttl, is_default) VALUES ($1, $2, $3)
+     ON CONFLICT (tenant_id) DO UPDATE SET ttl = excluded.ttl, is_default = excluded.is_default`,
+    [tenant.id, seconds === undefined ? null : `${seconds} seconds`, time === 'default'],
+  );
 }
 
 function connected<T>(url: string, work: (client: ClientBase) => Promise<T>): Promise<T> {

@@ -82,7 +82,8 @@ DECLARE
   v_now timestamptz := clock_timestamp();
   v_expires_at timestamptz;
 BEGIN
-  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p WHERE p.tenant_id = p_tenant;
+  SELECT coalesce(v_now + p.ttl, 'infinity') INTO v_expires_at FROM waybill.idempotency_policies p
+  WHERE p.tenant_id = p_tenant AND NOT p.is_default;
   IF NOT FOUND THEN
     v_expires_at := coalesce(v_now + p_default_ttl, 'infinity');
   END IF;

@@ -17,7 +17,7 @@ afterAll(() => service.close());
 beforeEach(() =>
   asTenant(
     1,
-    `DELETE FROM waybill.idempotency_policies; DELETE FROM waybill.idempotency_keys WHERE idempotency_key LIKE 'old-%'`,
+    `UPDATE waybill.idempotency_policies SET is_default = true, ttl = NULL; DELETE FROM waybill.idempotency_keys WHERE idempotency_key LIKE 'old-%'`,
   ),
 );
 
@@ -26,6 +26,15 @@ function asTenant(tenant: number, statement: string, values: unknown[] = []): Pr
   return inTransaction(service.database.superuserUrl, { tenant, actor }, async (client) => {
     await client.query(statement, values);
   });
+}
+
+function setTtl(ttl: string | null): Promise<void> {
+  return asTenant(
+    1,
+    `INSERT INTO waybill.idempotency_policies (tenant_id, ttl) VALUES (1, $1)
+     ON CONFLICT (tenant_id) DO UPDATE SET ttl = excluded.ttl, is_default = false`,
+    [ttl],
+  );
 }
 
 /** Fills a tenant with expired rows, each older than the one before. */
@@ -76,12 +85,12 @@ describe('an answer is kept', () => {
   });
 
   it('for as long as its tenant says', async () => {
-    await asTenant(1, `INSERT INTO waybill.idempotency_policies VALUES (1, '90 minutes')`);
+    await setTtl('90 minutes');
     expect(await expiryOf((await place()).key)).toBe('90');
   });
 
   it('for ever when its tenant says so, and such a row is never swept', async () => {
-    await asTenant(1, `INSERT INTO waybill.idempotency_policies VALUES (1, NULL)`);
+    await setTtl(null);
     const { key } = await place();
     expect(await expiryOf(key)).toBe('for ever');
     await service.app.get(KeySweeper, { strict: false }).sweep();
