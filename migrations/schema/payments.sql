@@ -307,12 +307,12 @@ BEGIN
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('payments', 'payment/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], 'payment.' || v_type), v_reason, waybill.payment_snapshot(NEW), NULL);
+                       'payment.' || v_type, v_reason, waybill.payment_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_payment() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_payment() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks.';
 
 CREATE OR REPLACE FUNCTION audit.record_refund()
  RETURNS trigger
@@ -340,12 +340,12 @@ BEGIN
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('refunds', 'refund/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], 'refund.' || v_type), v_reason, waybill.refund_snapshot(NEW), NULL);
+                       'refund.' || v_type, v_reason, waybill.refund_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.record_refund() TO waybill_owner;
-COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.';
+COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks.';
 
 CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS text

@@ -197,23 +197,15 @@ $guard$ $create$,
   EXECUTE format('GRANT EXECUTE ON FUNCTION waybill.%I(%s) TO waybill_audit', p_machine || '_snapshot', v_table);
   -- Events belong to waybill_audit, and so does whatever appends them.
   SET LOCAL ROLE waybill_audit;
-  PERFORM audit.create_machine_recorder(p_machine, v_table, p_parts);
+  PERFORM audit.create_machine_recorder(p_machine, v_table, p_parts, p_erasure_type);
   EXECUTE format('SET LOCAL ROLE %I', v_migrator);
   EXECUTE format('CREATE TRIGGER %I AFTER INSERT ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
                  v_name || '_50_record_insert', v_table, 'record_' || p_machine);
-  IF p_erasure_type IS NULL THEN
-    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
-                   v_name || '_50_record_update', v_table, 'record_' || p_machine);
-  ELSE
-    -- WHEN is evaluated as the role that runs the UPDATE, so the type of an event can't be chosen by anybody else.
-    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW WHEN (current_user <> ''waybill_audit'')
-                      EXECUTE FUNCTION audit.%I()', v_name || '_50_record_update', v_table, 'record_' || p_machine);
-    EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW WHEN (current_user = ''waybill_audit'')
-                      EXECUTE FUNCTION audit.%I(%L)', v_name || '_50_record_erasure', v_table, 'record_' || p_machine, p_erasure_type);
-  END IF;
+  EXECUTE format('CREATE TRIGGER %I AFTER UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION audit.%I()',
+                 v_name || '_50_record_update', v_table, 'record_' || p_machine);
 END
 $function$;
-COMMENT ON FUNCTION waybill.attach_machine(text,text[],regproc,text,text) IS 'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_erasure_type: type of the event for an UPDATE by a function of waybill_audit. p_parts: as audit.record takes it. For migrations.';
+COMMENT ON FUNCTION waybill.attach_machine(text,text[],regproc,text,text) IS 'Puts the table of a machine under its rules: makes waybill.<machine>_status_history and the trigger functions that guard each change and record it as an event on <machine>/<id>. The table has tenant_id, id, status, version, updated_at and transition_reason; a function waybill.<machine>_snapshot(row) returning JSON text says what an event keeps. p_fixed: columns that never change. p_rules: function(new row, old row or null) that refuses what breaks a rule of several columns. p_parts, p_erasure_type: as audit.record takes them. For migrations.';
 
 CREATE OR REPLACE FUNCTION waybill.detach_machine(p_machine text)
  RETURNS void

@@ -40,12 +40,13 @@ COMMENT ON FUNCTION audit.append IS
   'Appends one event and queues it for sealing. Nobody but waybill_audit''s own functions may execute it.';
 
 CREATE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamptz, p_type text,
-                             p_reason text, p_snapshot text, p_parts text) RETURNS void
+                             p_reason text, p_snapshot text, p_parts text, p_erasure_type text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_type text := p_type;
   v_prev_hash bytea;
   v_prev_body text;
-  v_changes text;
+  v_changes json;
 BEGIN
   IF p_version = 1 THEN
     v_prev_hash := audit.genesis_hash(p_tenant, p_stream);
@@ -59,20 +60,23 @@ BEGIN
         concat(split_part(p_snapshot, p_parts, 1), '}')::json);
     ELSE
       v_changes := audit.changes(v_prev_body::json -> 'snapshot', p_snapshot::json);
+      IF p_erasure_type IS NOT NULL AND json_typeof(v_changes #> '{contacts,new}') = 'null' THEN
+        v_type := p_erasure_type;
+      END IF;
     END IF;
   END IF;
   PERFORM audit.append(
-    p_tenant, gen_random_uuid(), p_stream, p_version, (extract(epoch FROM p_at) * 1000000)::bigint, p_type,
+    p_tenant, gen_random_uuid(), p_stream, p_version, (extract(epoch FROM p_at) * 1000000)::bigint, v_type,
     current_setting('waybill.actor')::uuid,
     concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"requestId":',
            coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'),
-           ',"changes":', coalesce(v_changes, 'null'), ',"snapshot":', p_snapshot, '}'),
+           ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
     v_prev_hash);
 END
 $$;
 
 COMMENT ON FUNCTION audit.record IS
-  'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. Nobody but waybill_audit''s own functions may execute it.';
+  'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. p_erasure_type: the type where contacts are there no more, or null. Nobody but waybill_audit''s own functions may execute it.';
 
 CREATE FUNCTION audit.hand_over_recorder(p_prefix text, p_comment text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -99,7 +103,7 @@ BEGIN
   END IF;
   PERFORM waybill.require_actor(NEW.tenant_id);
   PERFORM audit.record(%4$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL);
+                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL, NULL);
   RETURN NULL;
 END
 $record$ $create$,
@@ -112,7 +116,7 @@ $$;
 COMMENT ON FUNCTION audit.create_recorder IS
   'Makes the trigger function audit.record_<prefix> of a table without states. For waybill.attach_stream, as waybill_audit.';
 
-CREATE FUNCTION audit.create_machine_recorder(p_machine text, p_table regclass, p_parts text) RETURNS void
+CREATE FUNCTION audit.create_machine_recorder(p_machine text, p_table regclass, p_parts text, p_erasure_type text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   EXECUTE format($create$
@@ -137,14 +141,14 @@ BEGIN
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record(%6$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       coalesce(TG_ARGV[0], %7$L || v_type), v_reason, waybill.%5$I(NEW), %8$L);
+                       %7$L || v_type, v_reason, waybill.%5$I(NEW), %8$L, %9$L);
   RETURN NULL;
 END
 $record$ $create$,
     'record_' || p_machine, p_machine || '/', p_machine || '_status_history', p_machine || '_id', p_machine || '_snapshot',
-    (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.', p_parts);
+    (SELECT c.relname FROM pg_class c WHERE c.oid = p_table), p_machine || '.', p_parts, p_erasure_type);
   PERFORM audit.hand_over_recorder(p_machine,
-    'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks. An argument is the type of the event.');
+    'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks.');
 END
 $$;
 
