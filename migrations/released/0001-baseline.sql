@@ -1039,7 +1039,9 @@ BEGIN
           FROM (SELECT i.id, e.version, e.actor, e.occurred_us, b.reason, b."requestId" AS request_id, b.snapshot ->> 'status' AS to_status,
                        lag(b.snapshot ->> 'status') OVER (PARTITION BY i.id ORDER BY e.version) AS from_status
                 FROM unnest($3) AS i(id)
-                JOIN audit.events e ON e.tenant_id = $1 AND e.stream = $2 || '/' || i.id
+                -- OFFSET 0 keeps the subquery apart, so that it is run for each id, by its index.
+                CROSS JOIN LATERAL (SELECT x.version, x.actor, x.occurred_us, x.body FROM audit.events x
+                                    WHERE x.tenant_id = $1 AND x.stream = $2 || '/' || i.id OFFSET 0) e
                 CROSS JOIN LATERAL json_to_record(e.body::json) AS b(reason text, snapshot json, "requestId" text)) s
           WHERE s.version = 1 OR s.to_status IS DISTINCT FROM s.from_status) told
     FULL JOIN (SELECT h.%2$I AS id, h.seq::bigint, h.from_status, h.to_status, h.changed_by::text,
