@@ -346,6 +346,7 @@ BEGIN
   PERFORM waybill.set_context(v_tenant, p_system_user, ARRAY['system'], 'create_tenant');
   INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
   VALUES (v_tenant, p_system_user, 'system', 'system', 'Waybill', ARRAY['system']);
+  PERFORM waybill.publish_rules(v_tenant);
   RETURN v_tenant;
 END
 $$;
@@ -740,7 +741,7 @@ COMMENT ON FUNCTION audit.append IS
   'Appends one event and queues it for sealing. Nobody but waybill_audit''s own functions may execute it.';
 
 CREATE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamptz, p_type text,
-                             p_reason text, p_snapshot text, p_parts text, p_erasure_type text) RETURNS void
+                             p_reason text, p_rule_version int, p_snapshot text, p_parts text, p_erasure_type text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_type text := p_type;
@@ -770,7 +771,7 @@ BEGIN
     current_setting('waybill.actor')::uuid,
     concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"requestId":',
            coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'),
-           ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
+           ',"ruleVersion":', coalesce(p_rule_version::text, 'null'), ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
     v_prev_hash);
 END
 $$;
@@ -803,7 +804,7 @@ BEGIN
   END IF;
   PERFORM waybill.require_actor(NEW.tenant_id);
   PERFORM audit.record(%4$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL, NULL);
+                       %5$L || v_type, NULL, NULL, waybill.%3$I(NEW), NULL, NULL);
   RETURN NULL;
 END
 $record$ $create$,
@@ -825,6 +826,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET time
 DECLARE
   v_type text := 'updated';
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     v_type := 'created';
@@ -835,13 +837,13 @@ BEGIN
     RETURN NULL;
   ELSIF NEW.status <> OLD.status THEN
     v_type := NEW.status;
-    SELECT h.reason INTO STRICT v_reason FROM waybill.%3$I h
+    SELECT h.reason, h.rule_version INTO STRICT v_reason, v_rule_version FROM waybill.%3$I h
     WHERE h.tenant_id = NEW.tenant_id AND h.%4$I = NEW.id ORDER BY h.seq DESC LIMIT 1;
   ELSE
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record(%6$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       %7$L || v_type, v_reason, waybill.%5$I(NEW), %8$L, %9$L);
+                       %7$L || v_type, v_reason, v_rule_version, waybill.%5$I(NEW), %8$L, %9$L);
   RETURN NULL;
 END
 $record$ $create$,
@@ -1218,12 +1220,17 @@ CREATE TABLE waybill.machines (
   machine       text COLLATE "C" NOT NULL,
   entity_table  text NOT NULL,
   initial_state text COLLATE "C" NOT NULL,
+  rule_version  int NOT NULL DEFAULT 0,
+  rules         jsonb NOT NULL DEFAULT '[]',
   CONSTRAINT machines_pkey PRIMARY KEY (machine),
   CONSTRAINT machines_name_format CHECK (machine ~ '^[a-z][a-z0-9_]{0,62}$')
 );
 
 COMMENT ON COLUMN waybill.machines.entity_table IS
   'The table whose column status this machine rules.';
+
+COMMENT ON COLUMN waybill.machines.rule_version IS
+  'How often the machine''s rows of valid_transitions have changed; rules is what they were made to last. Both are kept by a trigger.';
 
 CREATE TABLE waybill.valid_transitions (
   machine         text COLLATE "C" NOT NULL,
@@ -1232,6 +1239,7 @@ CREATE TABLE waybill.valid_transitions (
   roles           text[] NOT NULL,
   requires_reason boolean NOT NULL DEFAULT false,
   guards          text[] NOT NULL DEFAULT '{}',
+  rule_version    int NOT NULL DEFAULT 0,
   CONSTRAINT valid_transitions_pkey PRIMARY KEY (machine, from_state, to_state),
   CONSTRAINT valid_transitions_machine_fkey FOREIGN KEY (machine) REFERENCES waybill.machines (machine),
   CONSTRAINT valid_transitions_moves CHECK (from_state <> to_state),
@@ -1240,6 +1248,7 @@ CREATE TABLE waybill.valid_transitions (
 
 -- The trigger functions that waybill.attach_machine makes hold the initial state as a constant.
 CREATE TRIGGER machines_10_fixed BEFORE UPDATE ON waybill.machines FOR EACH ROW
+  WHEN ((NEW.machine, NEW.entity_table, NEW.initial_state) IS DISTINCT FROM (OLD.machine, OLD.entity_table, OLD.initial_state))
   EXECUTE FUNCTION waybill.refuse_change('a machine keeps its table and its initial state');
 
 GRANT SELECT ON waybill.machines, waybill.valid_transitions TO waybill_app, waybill_audit, waybill_sealer;
@@ -1277,7 +1286,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION waybill.require_step(p_machine text, p_id uuid, p_from text, p_to text, p_has_reason boolean) RETURNS void
+CREATE FUNCTION waybill.require_step(p_machine text, p_id uuid, p_from text, p_to text, p_has_reason boolean) RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_rule waybill.valid_transitions;
@@ -1300,11 +1309,12 @@ BEGIN
     RAISE EXCEPTION '% % goes from % to % only with a reason', p_machine, p_id, p_from, p_to
       USING ERRCODE = 'WB014', HINT = 'Give it in the same UPDATE: SET status = …, transition_reason = …';
   END IF;
+  RETURN v_rule.rule_version;
 END
 $$;
 
 COMMENT ON FUNCTION waybill.require_step IS
-  'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason.';
+  'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason. Returns the version of the rules that allowed it.';
 
 -- migrations/sql/workflow/3-attach-machine.sql
 
@@ -1340,6 +1350,7 @@ BEGIN
                     changed_at  timestamptz NOT NULL,
                     reason      waybill.reason,
                     request_id  text,
+                    rule_version int,
                     CONSTRAINT %3$I PRIMARY KEY (tenant_id, %2$I, seq),
                     CONSTRAINT %4$I FOREIGN KEY (tenant_id, %2$I) REFERENCES %5$s (tenant_id, id))',
                  v_history, p_machine || '_id', v_history || '_pkey', v_history || '_' || p_machine || '_fkey', p_table);
@@ -1380,6 +1391,7 @@ CREATE FUNCTION waybill.%1$I() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $guard$
 DECLARE
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NEW.status IS DISTINCT FROM %3$L OR NEW.version IS DISTINCT FROM 1 THEN
@@ -1414,11 +1426,11 @@ BEGIN
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
   %5$s
   IF NEW.status <> OLD.status THEN
-    PERFORM waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    v_rule_version := waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
-    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id, rule_version)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
-           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), ''), v_rule_version
     FROM waybill.%10$I h WHERE h.tenant_id = NEW.tenant_id AND h.%11$I = NEW.id;
   END IF;
   RETURN NEW;
@@ -1625,6 +1637,103 @@ COMMENT ON FUNCTION waybill.step_refusals IS
   'What the rules of waybill.add_step_rule have against steps of an entity now, and to which states: the very questions that the steps are asked.';
 
 GRANT EXECUTE ON FUNCTION waybill.step_refusals TO waybill_app;
+
+-- migrations/sql/workflow/6-rule-history.sql
+
+CREATE TABLE waybill.workflow_rules (
+  tenant_id    bigint NOT NULL,
+  id           uuid NOT NULL DEFAULT gen_random_uuid(),
+  machine      text COLLATE "C" NOT NULL,
+  rule_version int NOT NULL,
+  rules        jsonb NOT NULL,
+  version      int NOT NULL DEFAULT 1,
+  updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CONSTRAINT workflow_rules_pkey PRIMARY KEY (tenant_id, id),
+  CONSTRAINT workflow_rules_machine_key UNIQUE (tenant_id, machine)
+);
+
+COMMENT ON TABLE waybill.workflow_rules IS
+  'The rules of each machine as a tenant''s log tells of them, so that an export of the tenant alone shows which rule was in force. A copy of waybill.machines.';
+
+SELECT waybill.make_tenant_table('waybill.workflow_rules', 'what a machine allowed stays known');
+
+CREATE FUNCTION waybill.workflow_snapshot(r waybill.workflow_rules) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN json_build_object('id', r.id, 'machine', r.machine, 'ruleVersion', r.rule_version, 'rules', r.rules, 'version', r.version,
+                           'updatedAt', waybill.json_time(r.updated_at));
+END
+$$;
+
+COMMENT ON FUNCTION waybill.workflow_snapshot IS
+  'The rules of a machine as events keep them; each names the ruleVersion that it came with.';
+
+SELECT waybill.attach_stream('workflow', 'waybill.workflow_rules');
+
+CREATE FUNCTION waybill.number_rule() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.rule_version := (SELECT m.rule_version + 1 FROM waybill.machines m WHERE m.machine = NEW.machine);
+  RETURN NEW;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.number_rule IS
+  'BEFORE INSERT OR UPDATE … FOR EACH ROW of valid_transitions: the version of the machine''s rules that this one comes with.';
+
+CREATE FUNCTION waybill.publish_rules(p_tenant bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO waybill.workflow_rules AS r (tenant_id, machine, rule_version, rules)
+  SELECT p_tenant, m.machine, m.rule_version, m.rules FROM waybill.machines m
+  ON CONFLICT (tenant_id, machine) DO UPDATE SET rule_version = excluded.rule_version, rules = excluded.rules
+  WHERE r.rule_version <> excluded.rule_version;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.publish_rules IS
+  'Tells a tenant''s log of rules that it does not have yet. In the tenant''s context.';
+
+CREATE FUNCTION waybill.note_rules() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_tenant text := nullif(current_setting('waybill.tenant_id', true), '');
+  v_actor text := nullif(current_setting('waybill.actor', true), '');
+  v_roles text := coalesce(current_setting('waybill.roles', true), '');
+  v_request text := current_setting('waybill.request_id', true);
+  v_id bigint;
+BEGIN
+  UPDATE waybill.machines m SET rule_version = m.rule_version + 1, rules = now_valid.rules
+  FROM (SELECT x.machine, coalesce(jsonb_agg(jsonb_build_object(
+                 'from', t.from_state, 'to', t.to_state, 'roles', t.roles, 'requiresReason', t.requires_reason, 'guards', t.guards,
+                 'ruleVersion', t.rule_version) ORDER BY t.from_state, t.to_state) FILTER (WHERE t.machine IS NOT NULL), '[]') AS rules
+        FROM waybill.machines x LEFT JOIN waybill.valid_transitions t ON t.machine = x.machine GROUP BY x.machine) now_valid
+  WHERE now_valid.machine = m.machine AND now_valid.rules <> m.rules;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  FOR v_id IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
+    -- The tenant's system user acts; to find it, the transaction must be in the tenant already.
+    PERFORM waybill.set_context(v_id, NULL, '{system}', 'workflow rules');
+    PERFORM waybill.set_context(v_id, waybill.system_user(v_id), '{system}', 'workflow rules');
+    PERFORM waybill.publish_rules(v_id);
+  END LOOP;
+  PERFORM waybill.set_context(v_tenant::bigint, v_actor::uuid, string_to_array(v_roles, ','), v_request);
+  RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.note_rules IS
+  'AFTER INSERT OR UPDATE OR DELETE … FOR EACH STATEMENT of valid_transitions: counts the version of a machine''s rules and tells every tenant''s log, as its system user.';
+
+CREATE TRIGGER valid_transitions_20_insert BEFORE INSERT ON waybill.valid_transitions
+  FOR EACH ROW EXECUTE FUNCTION waybill.number_rule();
+
+CREATE TRIGGER valid_transitions_20_update BEFORE UPDATE ON waybill.valid_transitions
+  FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*) EXECUTE FUNCTION waybill.number_rule();
+
+CREATE TRIGGER valid_transitions_50_note AFTER INSERT OR UPDATE OR DELETE ON waybill.valid_transitions
+  FOR EACH STATEMENT EXECUTE FUNCTION waybill.note_rules();
 
 -- migrations/sql/tenancy/1-users-and-keys.sql
 

@@ -279,6 +279,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET time
 DECLARE
   v_type text := 'updated';
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     v_type := 'created';
@@ -289,13 +290,13 @@ BEGIN
     RETURN NULL;
   ELSIF NEW.status <> OLD.status THEN
     v_type := NEW.status;
-    SELECT h.reason INTO STRICT v_reason FROM waybill.%3$I h
+    SELECT h.reason, h.rule_version INTO STRICT v_reason, v_rule_version FROM waybill.%3$I h
     WHERE h.tenant_id = NEW.tenant_id AND h.%4$I = NEW.id ORDER BY h.seq DESC LIMIT 1;
   ELSE
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record(%6$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       %7$L || v_type, v_reason, waybill.%5$I(NEW), %8$L, %9$L);
+                       %7$L || v_type, v_reason, v_rule_version, waybill.%5$I(NEW), %8$L, %9$L);
   RETURN NULL;
 END
 $record$ $create$,
@@ -328,7 +329,7 @@ BEGIN
   END IF;
   PERFORM waybill.require_actor(NEW.tenant_id);
   PERFORM audit.record(%4$L, %2$L || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       %5$L || v_type, NULL, waybill.%3$I(NEW), NULL, NULL);
+                       %5$L || v_type, NULL, NULL, waybill.%3$I(NEW), NULL, NULL);
   RETURN NULL;
 END
 $record$ $create$,
@@ -471,7 +472,7 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION audit.pii_digest(bytea,text,text) TO waybill_owner;
 
-CREATE OR REPLACE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamp with time zone, p_type text, p_reason text, p_snapshot text, p_parts text, p_erasure_type text)
+CREATE OR REPLACE FUNCTION audit.record(p_table text, p_stream text, p_tenant bigint, p_version bigint, p_at timestamp with time zone, p_type text, p_reason text, p_rule_version integer, p_snapshot text, p_parts text, p_erasure_type text)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -504,11 +505,11 @@ BEGIN
     current_setting('waybill.actor')::uuid,
     concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"requestId":',
            coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'),
-           ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
+           ',"ruleVersion":', coalesce(p_rule_version::text, 'null'), ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
     v_prev_hash);
 END
 $function$;
-COMMENT ON FUNCTION audit.record(text,text,bigint,bigint,timestamp with time zone,text,text,text,text,text) IS 'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. p_erasure_type: the type where contacts are there no more, or null. Nobody but waybill_audit''s own functions may execute it.';
+COMMENT ON FUNCTION audit.record(text,text,bigint,bigint,timestamp with time zone,text,text,integer,text,text,text) IS 'Appends the event of one version of an entity: its snapshot, and the difference to the snapshot before. p_parts: the text that begins the members at the end of a snapshot which seldom change, such as ,"lines": — or null. p_erasure_type: the type where contacts are there no more, or null. Nobody but waybill_audit''s own functions may execute it.';
 
 CREATE OR REPLACE FUNCTION audit.record_log_event(p_tenant bigint, p_type text, p_snapshot jsonb)
  RETURNS bigint

@@ -79,7 +79,7 @@ BEGIN
   END IF;
   PERFORM waybill.require_actor(NEW.tenant_id);
   PERFORM audit.record('idempotency_policies', 'idempotency_policy/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       'idempotency_policy.' || v_type, NULL, waybill.idempotency_policy_snapshot(NEW), NULL, NULL);
+                       'idempotency_policy.' || v_type, NULL, NULL, waybill.idempotency_policy_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;

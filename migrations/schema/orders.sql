@@ -97,7 +97,8 @@ CREATE TABLE waybill.order_status_history (
   changed_by uuid NOT NULL,
   changed_at timestamp with time zone NOT NULL,
   reason waybill.reason,
-  request_id text
+  request_id text,
+  rule_version integer
 );
 ALTER TABLE waybill.order_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE waybill.order_status_history ADD CONSTRAINT order_status_history_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id);
@@ -245,6 +246,7 @@ AS $function$
 DECLARE
   v_type text := 'updated';
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     v_type := 'created';
@@ -255,13 +257,13 @@ BEGIN
     RETURN NULL;
   ELSIF NEW.status <> OLD.status THEN
     v_type := NEW.status;
-    SELECT h.reason INTO STRICT v_reason FROM waybill.order_status_history h
+    SELECT h.reason, h.rule_version INTO STRICT v_reason, v_rule_version FROM waybill.order_status_history h
     WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
   ELSE
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('orders', 'order/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       'order.' || v_type, v_reason, waybill.order_snapshot(NEW), ',"lines":', 'customer.erased');
+                       'order.' || v_type, v_reason, v_rule_version, waybill.order_snapshot(NEW), ',"lines":', 'customer.erased');
   RETURN NULL;
 END
 $function$;
@@ -328,6 +330,7 @@ CREATE OR REPLACE FUNCTION waybill.guard_order()
 AS $function$
 DECLARE
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NEW.status IS DISTINCT FROM 'pending' OR NEW.version IS DISTINCT FROM 1 THEN
@@ -362,11 +365,11 @@ BEGIN
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
   PERFORM waybill.check_order(NEW, OLD);
   IF NEW.status <> OLD.status THEN
-    PERFORM waybill.require_step('order', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    v_rule_version := waybill.require_step('order', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
-    INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    INSERT INTO waybill.order_status_history (tenant_id, order_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id, rule_version)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
-           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), ''), v_rule_version
     FROM waybill.order_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.order_id = NEW.id;
   END IF;
   RETURN NEW;

@@ -88,7 +88,8 @@ CREATE TABLE waybill.payment_status_history (
   changed_by uuid NOT NULL,
   changed_at timestamp with time zone NOT NULL,
   reason waybill.reason,
-  request_id text
+  request_id text,
+  rule_version integer
 );
 ALTER TABLE waybill.payment_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE waybill.payment_status_history ADD CONSTRAINT payment_status_history_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
@@ -175,7 +176,8 @@ CREATE TABLE waybill.refund_status_history (
   changed_by uuid NOT NULL,
   changed_at timestamp with time zone NOT NULL,
   reason waybill.reason,
-  request_id text
+  request_id text,
+  rule_version integer
 );
 ALTER TABLE waybill.refund_status_history ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE waybill.refund_status_history ADD CONSTRAINT refund_status_history_pkey PRIMARY KEY (tenant_id, refund_id, seq);
@@ -291,6 +293,7 @@ AS $function$
 DECLARE
   v_type text := 'updated';
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     v_type := 'created';
@@ -301,13 +304,13 @@ BEGIN
     RETURN NULL;
   ELSIF NEW.status <> OLD.status THEN
     v_type := NEW.status;
-    SELECT h.reason INTO STRICT v_reason FROM waybill.payment_status_history h
+    SELECT h.reason, h.rule_version INTO STRICT v_reason, v_rule_version FROM waybill.payment_status_history h
     WHERE h.tenant_id = NEW.tenant_id AND h.payment_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
   ELSE
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('payments', 'payment/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       'payment.' || v_type, v_reason, waybill.payment_snapshot(NEW), NULL, NULL);
+                       'payment.' || v_type, v_reason, v_rule_version, waybill.payment_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;
@@ -324,6 +327,7 @@ AS $function$
 DECLARE
   v_type text := 'updated';
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     v_type := 'created';
@@ -334,13 +338,13 @@ BEGIN
     RETURN NULL;
   ELSIF NEW.status <> OLD.status THEN
     v_type := NEW.status;
-    SELECT h.reason INTO STRICT v_reason FROM waybill.refund_status_history h
+    SELECT h.reason, h.rule_version INTO STRICT v_reason, v_rule_version FROM waybill.refund_status_history h
     WHERE h.tenant_id = NEW.tenant_id AND h.refund_id = NEW.id ORDER BY h.seq DESC LIMIT 1;
   ELSE
     PERFORM waybill.require_actor(NEW.tenant_id);
   END IF;
   PERFORM audit.record('refunds', 'refund/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       'refund.' || v_type, v_reason, waybill.refund_snapshot(NEW), NULL, NULL);
+                       'refund.' || v_type, v_reason, v_rule_version, waybill.refund_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;
@@ -618,6 +622,7 @@ CREATE OR REPLACE FUNCTION waybill.guard_payment()
 AS $function$
 DECLARE
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NEW.status IS DISTINCT FROM 'processing' OR NEW.version IS DISTINCT FROM 1 THEN
@@ -652,11 +657,11 @@ BEGIN
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
   PERFORM waybill.check_payment(NEW, OLD);
   IF NEW.status <> OLD.status THEN
-    PERFORM waybill.require_step('payment', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    v_rule_version := waybill.require_step('payment', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
-    INSERT INTO waybill.payment_status_history (tenant_id, payment_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    INSERT INTO waybill.payment_status_history (tenant_id, payment_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id, rule_version)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
-           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), ''), v_rule_version
     FROM waybill.payment_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.payment_id = NEW.id;
   END IF;
   RETURN NEW;
@@ -672,6 +677,7 @@ CREATE OR REPLACE FUNCTION waybill.guard_refund()
 AS $function$
 DECLARE
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NEW.status IS DISTINCT FROM 'processing' OR NEW.version IS DISTINCT FROM 1 THEN
@@ -706,11 +712,11 @@ BEGIN
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
   PERFORM waybill.check_refund(NEW, OLD);
   IF NEW.status <> OLD.status THEN
-    PERFORM waybill.require_step('refund', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    v_rule_version := waybill.require_step('refund', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
-    INSERT INTO waybill.refund_status_history (tenant_id, refund_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    INSERT INTO waybill.refund_status_history (tenant_id, refund_id, seq, from_status, to_status, changed_by, changed_at, reason, request_id, rule_version)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
-           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), ''), v_rule_version
     FROM waybill.refund_status_history h WHERE h.tenant_id = NEW.tenant_id AND h.refund_id = NEW.id;
   END IF;
   RETURN NEW;

@@ -43,7 +43,7 @@ BEGIN
   END IF;
   PERFORM waybill.require_actor(NEW.tenant_id);
   PERFORM audit.record('api_keys', 'api_key/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       'api_key.' || v_type, NULL, waybill.api_key_snapshot(NEW), NULL, NULL);
+                       'api_key.' || v_type, NULL, NULL, waybill.api_key_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;
@@ -72,7 +72,7 @@ BEGIN
   END IF;
   PERFORM waybill.require_actor(NEW.tenant_id);
   PERFORM audit.record('users', 'user/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
-                       'user.' || v_type, NULL, waybill.user_snapshot(NEW), NULL, NULL);
+                       'user.' || v_type, NULL, NULL, waybill.user_snapshot(NEW), NULL, NULL);
   RETURN NULL;
 END
 $function$;

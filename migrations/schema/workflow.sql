@@ -4,15 +4,18 @@
 CREATE TABLE waybill.machines (
   machine text COLLATE "C" NOT NULL,
   entity_table text NOT NULL,
-  initial_state text COLLATE "C" NOT NULL
+  initial_state text COLLATE "C" NOT NULL,
+  rule_version integer DEFAULT 0 NOT NULL,
+  rules jsonb DEFAULT '[]'::jsonb NOT NULL
 );
 ALTER TABLE waybill.machines ADD CONSTRAINT machines_name_format CHECK ((machine ~ '^[a-z][a-z0-9_]{0,62}$'::text));
 ALTER TABLE waybill.machines ADD CONSTRAINT machines_pkey PRIMARY KEY (machine);
-CREATE TRIGGER machines_10_fixed BEFORE UPDATE ON waybill.machines FOR EACH ROW EXECUTE FUNCTION waybill.refuse_change('a machine keeps its table and its initial state');
+CREATE TRIGGER machines_10_fixed BEFORE UPDATE ON waybill.machines FOR EACH ROW WHEN ((((new.machine IS DISTINCT FROM old.machine) OR (new.entity_table IS DISTINCT FROM old.entity_table)) OR (new.initial_state IS DISTINCT FROM old.initial_state))) EXECUTE FUNCTION waybill.refuse_change('a machine keeps its table and its initial state');
 GRANT SELECT ON waybill.machines TO waybill_app;
 GRANT SELECT ON waybill.machines TO waybill_audit;
 GRANT SELECT ON waybill.machines TO waybill_sealer;
 COMMENT ON COLUMN waybill.machines.entity_table IS 'The table whose column status this machine rules.';
+COMMENT ON COLUMN waybill.machines.rule_version IS 'How often the machine''s rows of valid_transitions have changed; rules is what they were made to last. Both are kept by a trigger.';
 
 CREATE TABLE waybill.step_rules (
   machine text COLLATE "C" NOT NULL,
@@ -32,15 +35,66 @@ CREATE TABLE waybill.valid_transitions (
   to_state text COLLATE "C" NOT NULL,
   roles text[] NOT NULL,
   requires_reason boolean DEFAULT false NOT NULL,
-  guards text[] DEFAULT '{}'::text[] NOT NULL
+  guards text[] DEFAULT '{}'::text[] NOT NULL,
+  rule_version integer DEFAULT 0 NOT NULL
 );
 ALTER TABLE waybill.valid_transitions ADD CONSTRAINT valid_transitions_machine_fkey FOREIGN KEY (machine) REFERENCES waybill.machines(machine);
 ALTER TABLE waybill.valid_transitions ADD CONSTRAINT valid_transitions_moves CHECK ((from_state <> to_state));
 ALTER TABLE waybill.valid_transitions ADD CONSTRAINT valid_transitions_pkey PRIMARY KEY (machine, from_state, to_state);
 ALTER TABLE waybill.valid_transitions ADD CONSTRAINT valid_transitions_state_format CHECK (((from_state ~ '^[a-z][a-z0-9_]{0,62}$'::text) AND (to_state ~ '^[a-z][a-z0-9_]{0,62}$'::text)));
+CREATE TRIGGER valid_transitions_20_insert BEFORE INSERT ON waybill.valid_transitions FOR EACH ROW EXECUTE FUNCTION waybill.number_rule();
+CREATE TRIGGER valid_transitions_20_update BEFORE UPDATE ON waybill.valid_transitions FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION waybill.number_rule();
+CREATE TRIGGER valid_transitions_50_note AFTER INSERT OR DELETE OR UPDATE ON waybill.valid_transitions FOR EACH STATEMENT EXECUTE FUNCTION waybill.note_rules();
 GRANT SELECT ON waybill.valid_transitions TO waybill_app;
 GRANT SELECT ON waybill.valid_transitions TO waybill_audit;
 GRANT SELECT ON waybill.valid_transitions TO waybill_sealer;
+
+CREATE TABLE waybill.workflow_rules (
+  tenant_id bigint NOT NULL,
+  id uuid DEFAULT gen_random_uuid() NOT NULL,
+  machine text COLLATE "C" NOT NULL,
+  rule_version integer NOT NULL,
+  rules jsonb NOT NULL,
+  version integer DEFAULT 1 NOT NULL,
+  updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+ALTER TABLE waybill.workflow_rules ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.workflow_rules ADD CONSTRAINT workflow_rules_machine_key UNIQUE (tenant_id, machine);
+ALTER TABLE waybill.workflow_rules ADD CONSTRAINT workflow_rules_pkey PRIMARY KEY (tenant_id, id);
+CREATE POLICY workflow_rules_tenant ON waybill.workflow_rules FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER workflow_rules_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.workflow_rules FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER workflow_rules_00_refused BEFORE DELETE OR TRUNCATE ON waybill.workflow_rules FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what a machine allowed stays known');
+CREATE TRIGGER workflow_rules_20_version_insert BEFORE INSERT ON waybill.workflow_rules FOR EACH ROW EXECUTE FUNCTION waybill.guard_version();
+CREATE TRIGGER workflow_rules_20_version_update BEFORE UPDATE ON waybill.workflow_rules FOR EACH ROW WHEN ((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.machine IS DISTINCT FROM old.machine)) OR (new.rule_version IS DISTINCT FROM old.rule_version)) OR (new.rules IS DISTINCT FROM old.rules)) OR (new.version IS DISTINCT FROM old.version)) OR (new.updated_at IS DISTINCT FROM old.updated_at))) EXECUTE FUNCTION waybill.guard_version();
+CREATE TRIGGER workflow_rules_50_record AFTER INSERT OR UPDATE ON waybill.workflow_rules FOR EACH ROW EXECUTE FUNCTION audit.record_workflow();
+GRANT SELECT ON waybill.workflow_rules TO waybill_app;
+GRANT SELECT ON waybill.workflow_rules TO waybill_audit;
+COMMENT ON TABLE waybill.workflow_rules IS 'The rules of each machine as a tenant''s log tells of them, so that an export of the tenant alone shows which rule was in force. A copy of waybill.machines.';
+
+CREATE OR REPLACE FUNCTION audit.record_workflow()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET "TimeZone" TO 'UTC'
+AS $function$
+DECLARE
+  v_type text := 'created';
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    IF NEW.version = OLD.version THEN
+      RETURN NULL;
+    END IF;
+    v_type := 'updated';
+  END IF;
+  PERFORM waybill.require_actor(NEW.tenant_id);
+  PERFORM audit.record('workflow_rules', 'workflow/' || NEW.id, NEW.tenant_id, NEW.version, NEW.updated_at,
+                       'workflow.' || v_type, NULL, NULL, waybill.workflow_snapshot(NEW), NULL, NULL);
+  RETURN NULL;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION audit.record_workflow() TO waybill_owner;
+COMMENT ON FUNCTION audit.record_workflow() IS 'Made by audit.create_recorder: appends an event for each version of an entity.';
 
 CREATE OR REPLACE FUNCTION waybill.add_state(p_machine text, p_state text, p_transitions jsonb)
  RETURNS void
@@ -139,6 +193,7 @@ CREATE FUNCTION waybill.%1$I() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $guard$
 DECLARE
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NEW.status IS DISTINCT FROM %3$L OR NEW.version IS DISTINCT FROM 1 THEN
@@ -173,11 +228,11 @@ BEGIN
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
   %5$s
   IF NEW.status <> OLD.status THEN
-    PERFORM waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    v_rule_version := waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
-    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id, rule_version)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
-           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), ''), v_rule_version
     FROM waybill.%10$I h WHERE h.tenant_id = NEW.tenant_id AND h.%11$I = NEW.id;
   END IF;
   RETURN NEW;
@@ -275,6 +330,7 @@ BEGIN
                     changed_at  timestamptz NOT NULL,
                     reason      waybill.reason,
                     request_id  text,
+                    rule_version int,
                     CONSTRAINT %3$I PRIMARY KEY (tenant_id, %2$I, seq),
                     CONSTRAINT %4$I FOREIGN KEY (tenant_id, %2$I) REFERENCES %5$s (tenant_id, id))',
                  v_history, p_machine || '_id', v_history || '_pkey', v_history || '_' || p_machine || '_fkey', p_table);
@@ -296,6 +352,65 @@ AS $function$
   FROM waybill.valid_transitions t WHERE t.machine = p_machine AND t.from_state = p_from
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.next_states(text,text) TO waybill_app;
+
+CREATE OR REPLACE FUNCTION waybill.note_rules()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_tenant text := nullif(current_setting('waybill.tenant_id', true), '');
+  v_actor text := nullif(current_setting('waybill.actor', true), '');
+  v_roles text := coalesce(current_setting('waybill.roles', true), '');
+  v_request text := current_setting('waybill.request_id', true);
+  v_id bigint;
+BEGIN
+  UPDATE waybill.machines m SET rule_version = m.rule_version + 1, rules = now_valid.rules
+  FROM (SELECT x.machine, coalesce(jsonb_agg(jsonb_build_object(
+                 'from', t.from_state, 'to', t.to_state, 'roles', t.roles, 'requiresReason', t.requires_reason, 'guards', t.guards,
+                 'ruleVersion', t.rule_version) ORDER BY t.from_state, t.to_state) FILTER (WHERE t.machine IS NOT NULL), '[]') AS rules
+        FROM waybill.machines x LEFT JOIN waybill.valid_transitions t ON t.machine = x.machine GROUP BY x.machine) now_valid
+  WHERE now_valid.machine = m.machine AND now_valid.rules <> m.rules;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  FOR v_id IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
+    -- The tenant's system user acts; to find it, the transaction must be in the tenant already.
+    PERFORM waybill.set_context(v_id, NULL, '{system}', 'workflow rules');
+    PERFORM waybill.set_context(v_id, waybill.system_user(v_id), '{system}', 'workflow rules');
+    PERFORM waybill.publish_rules(v_id);
+  END LOOP;
+  PERFORM waybill.set_context(v_tenant::bigint, v_actor::uuid, string_to_array(v_roles, ','), v_request);
+  RETURN NULL;
+END
+$function$;
+COMMENT ON FUNCTION waybill.note_rules() IS 'AFTER INSERT OR UPDATE OR DELETE … FOR EACH STATEMENT of valid_transitions: counts the version of a machine''s rules and tells every tenant''s log, as its system user.';
+
+CREATE OR REPLACE FUNCTION waybill.number_rule()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  NEW.rule_version := (SELECT m.rule_version + 1 FROM waybill.machines m WHERE m.machine = NEW.machine);
+  RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION waybill.number_rule() IS 'BEFORE INSERT OR UPDATE … FOR EACH ROW of valid_transitions: the version of the machine''s rules that this one comes with.';
+
+CREATE OR REPLACE FUNCTION waybill.publish_rules(p_tenant bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  INSERT INTO waybill.workflow_rules AS r (tenant_id, machine, rule_version, rules)
+  SELECT p_tenant, m.machine, m.rule_version, m.rules FROM waybill.machines m
+  ON CONFLICT (tenant_id, machine) DO UPDATE SET rule_version = excluded.rule_version, rules = excluded.rules
+  WHERE r.rule_version <> excluded.rule_version;
+END
+$function$;
+COMMENT ON FUNCTION waybill.publish_rules(bigint) IS 'Tells a tenant''s log of rules that it does not have yet. In the tenant''s context.';
 
 CREATE OR REPLACE FUNCTION waybill.raise_refusal(p_refusal jsonb)
  RETURNS void
@@ -340,7 +455,7 @@ END
 $function$;
 
 CREATE OR REPLACE FUNCTION waybill.require_step(p_machine text, p_id uuid, p_from text, p_to text, p_has_reason boolean)
- RETURNS void
+ RETURNS integer
  LANGUAGE plpgsql
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -366,9 +481,10 @@ BEGIN
     RAISE EXCEPTION '% % goes from % to % only with a reason', p_machine, p_id, p_from, p_to
       USING ERRCODE = 'WB014', HINT = 'Give it in the same UPDATE: SET status = …, transition_reason = …';
   END IF;
+  RETURN v_rule.rule_version;
 END
 $function$;
-COMMENT ON FUNCTION waybill.require_step(text,uuid,text,text,boolean) IS 'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason.';
+COMMENT ON FUNCTION waybill.require_step(text,uuid,text,text,boolean) IS 'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason. Returns the version of the rules that allowed it.';
 
 CREATE OR REPLACE FUNCTION waybill.states_in_use(p_machine text)
  RETURNS text[]
@@ -423,3 +539,17 @@ END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.step_refusals(bigint,text,uuid) TO waybill_app;
 COMMENT ON FUNCTION waybill.step_refusals(bigint,text,uuid) IS 'What the rules of waybill.add_step_rule have against steps of an entity now, and to which states: the very questions that the steps are asked.';
+
+CREATE OR REPLACE FUNCTION waybill.workflow_snapshot(r waybill.workflow_rules)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  RETURN json_build_object('id', r.id, 'machine', r.machine, 'ruleVersion', r.rule_version, 'rules', r.rules, 'version', r.version,
+                           'updatedAt', waybill.json_time(r.updated_at));
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.workflow_snapshot(waybill.workflow_rules) TO waybill_audit;
+COMMENT ON FUNCTION waybill.workflow_snapshot(waybill.workflow_rules) IS 'The rules of a machine as events keep them; each names the ruleVersion that it came with.';

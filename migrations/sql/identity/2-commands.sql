@@ -7,6 +7,7 @@ BEGIN
   PERFORM waybill.set_context(v_tenant, p_system_user, ARRAY['system'], 'create_tenant');
   INSERT INTO waybill.users (tenant_id, id, subject, kind, display_name, roles)
   VALUES (v_tenant, p_system_user, 'system', 'system', 'Waybill', ARRAY['system']);
+  PERFORM waybill.publish_rules(v_tenant);
   RETURN v_tenant;
 END
 $$;

@@ -29,7 +29,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION waybill.require_step(p_machine text, p_id uuid, p_from text, p_to text, p_has_reason boolean) RETURNS void
+CREATE FUNCTION waybill.require_step(p_machine text, p_id uuid, p_from text, p_to text, p_has_reason boolean) RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_rule waybill.valid_transitions;
@@ -52,8 +52,9 @@ BEGIN
     RAISE EXCEPTION '% % goes from % to % only with a reason', p_machine, p_id, p_from, p_to
       USING ERRCODE = 'WB014', HINT = 'Give it in the same UPDATE: SET status = …, transition_reason = …';
   END IF;
+  RETURN v_rule.rule_version;
 END
 $$;
 
 COMMENT ON FUNCTION waybill.require_step IS
-  'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason.';
+  'Refuses a step that valid_transitions doesn''t have, that the actor''s roles don''t allow, or that lacks its reason. Returns the version of the rules that allowed it.';

@@ -30,6 +30,7 @@ BEGIN
                     changed_at  timestamptz NOT NULL,
                     reason      waybill.reason,
                     request_id  text,
+                    rule_version int,
                     CONSTRAINT %3$I PRIMARY KEY (tenant_id, %2$I, seq),
                     CONSTRAINT %4$I FOREIGN KEY (tenant_id, %2$I) REFERENCES %5$s (tenant_id, id))',
                  v_history, p_machine || '_id', v_history || '_pkey', v_history || '_' || p_machine || '_fkey', p_table);
@@ -70,6 +71,7 @@ CREATE FUNCTION waybill.%1$I() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $guard$
 DECLARE
   v_reason text;
+  v_rule_version int;
 BEGIN
   IF TG_OP = 'INSERT' THEN
     IF NEW.status IS DISTINCT FROM %3$L OR NEW.version IS DISTINCT FROM 1 THEN
@@ -104,11 +106,11 @@ BEGIN
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
   %5$s
   IF NEW.status <> OLD.status THEN
-    PERFORM waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
+    v_rule_version := waybill.require_step(%2$L, OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
-    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id)
+    INSERT INTO waybill.%10$I (tenant_id, %11$I, seq, from_status, to_status, changed_by, changed_at, reason, request_id, rule_version)
     SELECT NEW.tenant_id, NEW.id, max(h.seq) + 1, OLD.status, NEW.status, current_setting('waybill.actor')::uuid,
-           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), '')
+           NEW.updated_at, v_reason, nullif(current_setting('waybill.request_id', true), ''), v_rule_version
     FROM waybill.%10$I h WHERE h.tenant_id = NEW.tenant_id AND h.%11$I = NEW.id;
   END IF;
   RETURN NEW;

@@ -6,6 +6,8 @@ import { TABLE_QUERIES } from './table-queries.js';
 
 /** Tables whose rows say what the schema does, and come with it. Parents first. */
 const RULE_TABLES = ['waybill.machines', 'waybill.valid_transitions', 'waybill.step_rules'];
+/** Columns of theirs that a trigger keeps. */
+const KEPT_BY_TRIGGERS = ['rule_version', 'rules'];
 const LAST = 1e12;
 
 /**
@@ -59,8 +61,8 @@ async function readRules(client: ClientBase, table: string, made: number): Promi
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND ${OURS}
      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
-     WHERE c.oid = to_regclass($1) ORDER BY a.attnum`,
-    [table],
+     WHERE c.oid = to_regclass($1) AND a.attname <> ALL ($2) ORDER BY a.attnum`,
+    [table, KEPT_BY_TRIGGERS],
   );
   if (rows.length === 0) return [];
   const columns = rows.map(({ column }) => column);
