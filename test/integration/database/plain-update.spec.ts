@@ -45,7 +45,7 @@ describe('fault 29: a change in plain SQL', () => {
       to: 'canceled',
       changedBy: context.actor,
       changedAt: order.updatedAt,
-      reason: 'called in',
+      reason: ' called in ',
       requestId: 'psql-1',
     });
     expect((await versions(id)).at(-1)).toMatchObject({
@@ -53,7 +53,7 @@ describe('fault 29: a change in plain SQL', () => {
       type: 'order.canceled',
       by: context.actor,
       at: order.updatedAt,
-      reason: 'called in',
+      reason: ' called in ',
       requestId: 'psql-1',
       changes: { status: { old: 'pending', new: 'canceled' } },
     });

@@ -73,8 +73,8 @@ describe(`the recorded orders of ${recording.from.slice(recording.from.lastIndex
       service.database.superuserUrl,
       `SELECT (SELECT count(*)::int FROM waybill.orders) AS orders, (SELECT count(*)::int FROM waybill.order_lines) AS lines,
               (SELECT count(*)::int FROM waybill.order_status_history) AS changes,
-              (SELECT count(*)::int FROM audit.events) AS events,
-              (SELECT count(DISTINCT stream)::int FROM audit.events) AS streams`,
+              (SELECT count(*)::int FROM audit.events WHERE stream LIKE 'order/%') AS events,
+              (SELECT count(DISTINCT stream)::int FROM audit.events WHERE stream LIKE 'order/%') AS streams`,
     );
     const totals = await rows<{ currency: string; total: string }>(
       service.database.superuserUrl,
