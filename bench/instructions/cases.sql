@@ -17,12 +17,13 @@ CREATE FUNCTION bench.operator() RETURNS uuid LANGUAGE sql STABLE SECURITY DEFIN
 $$;
 
 -- Called by every case; what it costs alone is taken off their figures.
-CREATE FUNCTION bench.nothing(OUT v_id uuid, OUT v_operator uuid, OUT v_hash bytea, OUT v_answer bytea, OUT v_headers jsonb)
+CREATE FUNCTION bench.nothing(OUT v_id uuid, OUT v_operator uuid, OUT v_hash bytea, OUT v_digest text, OUT v_answer bytea, OUT v_headers jsonb)
 LANGUAGE plpgsql AS $$
 BEGIN
   v_id := bench.order_id(nextval('bench.placed'));
   v_operator := bench.operator();
   v_hash := '\x0000000000000000000000000000000000000000000000000000000000000000';
+  v_digest := encode(v_hash, 'hex');
   v_answer := convert_to(repeat('x', 1100), 'UTF8');
   v_headers := '{"content-type":"application/json","etag":"\"1\"","location":"/v1/orders/01935c1e-7b3a-7c1d-9f00-000000000001"}';
 END
@@ -33,7 +34,7 @@ DECLARE
   g record := bench.nothing();
   v_key text := g.v_id;
 BEGIN
-  PERFORM * FROM waybill.claim_key(1, g.v_operator, '{operator}', 'bench', v_key, g.v_hash, NULL, NULL);
+  PERFORM * FROM waybill.claim_key(1, g.v_operator, '{operator}', 'bench', v_key, g.v_hash, NULL, NULL, g.v_digest);
   PERFORM * FROM waybill.place_order(p_tenant => 1, p_id => g.v_id, p_number => upper(right(v_key, 12)), p_channel => 'web',
     p_external_ref => v_key, p_customer_ref => 'c-42', p_currency => 'EUR', p_subtotal => 4597, p_discount => 0, p_tax => 874,
     p_shipping => 490, p_total => 5961, p_metadata => '{"campaign":"spring"}', p_skus => '{TEA-1,TEA-2,CUP-1}',
@@ -53,7 +54,7 @@ DECLARE
   v_id uuid := bench.order_id(nextval('bench.moved'));
   v_key text := g.v_id;
 BEGIN
-  PERFORM * FROM waybill.claim_key(1, g.v_operator, '{operator}', 'bench', v_key, g.v_hash, NULL, NULL);
+  PERFORM * FROM waybill.claim_key(1, g.v_operator, '{operator}', 'bench', v_key, g.v_hash, NULL, NULL, g.v_digest);
   PERFORM * FROM waybill.transition_order(1, v_id, 'confirmed', NULL, NULL, NULL);
   PERFORM waybill.complete_key(1, v_key, g.v_hash, NULL, 201::smallint, g.v_headers, g.v_answer, 'order/' || v_key, '24 hours');
 END
@@ -63,7 +64,7 @@ CREATE FUNCTION bench.replay() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   g record := bench.nothing();
 BEGIN
-  PERFORM * FROM waybill.claim_key(1, g.v_operator, '{operator}', 'bench', bench.order_id(1)::text, g.v_hash, NULL, NULL);
+  PERFORM * FROM waybill.claim_key(1, g.v_operator, '{operator}', 'bench', bench.order_id(1)::text, g.v_hash, NULL, NULL, g.v_digest);
 END
 $$;
 

@@ -97,19 +97,21 @@ GRANT EXECUTE ON FUNCTION waybill.json_time TO waybill_audit;
 
 -- migrations/sql/context/3-context.sql
 
-CREATE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text) RETURNS void
+CREATE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key_digest text DEFAULT NULL)
+RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM set_config('waybill.tenant_id', coalesce(p_tenant::text, ''), true),
           set_config('waybill.actor', coalesce(p_actor::text, ''), true),
           set_config('waybill.roles', coalesce(array_to_string(p_roles, ','), ''), true),
           set_config('waybill.request_id', coalesce(p_request_id, ''), true),
+          set_config('waybill.key_digest', coalesce(p_key_digest, ''), true),
           set_config('waybill.may_write', CASE WHEN p_tenant IS NOT NULL AND p_actor IS NOT NULL THEN 'yes' ELSE '' END, true);
 END
 $$;
 
 COMMENT ON FUNCTION waybill.set_context IS
-  'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, and for which request.';
+  'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, for which request, and under which idempotency key: hex(SHA-256("waybill-key/v1\n" || int8be(tenant) || key)), which its events keep.';
 
 GRANT EXECUTE ON FUNCTION waybill.set_context TO waybill_app, waybill_sealer;
 
@@ -514,6 +516,8 @@ BEGIN
   UPDATE waybill.users u
   SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
   WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
+  -- Answers kept under an idempotency key show the same.
+  PERFORM waybill.erase_answers(p_tenant, ARRAY['user/' || p_id]);
   RETURN QUERY SELECT u.* FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = p_id;
 END
 $$;
@@ -771,7 +775,8 @@ BEGIN
     current_setting('waybill.actor')::uuid,
     concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"requestId":',
            coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'),
-           ',"ruleVersion":', coalesce(p_rule_version::text, 'null'), ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
+           ',"keyDigest":' || to_json(nullif(current_setting('waybill.key_digest', true), '')), ',"ruleVersion":' || p_rule_version,
+           ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
     v_prev_hash);
 END
 $$;
@@ -2548,7 +2553,7 @@ SELECT waybill.attach_stream('idempotency_policy', 'waybill.idempotency_policies
 
 CREATE FUNCTION waybill.claim_key(
   p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea,
-  p_lease_token uuid, p_lease interval,
+  p_lease_token uuid, p_lease interval, p_key_digest text DEFAULT NULL,
   OUT outcome text, OUT retry_after int, OUT claimed_at timestamptz,
   OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -2557,7 +2562,7 @@ DECLARE
   v_locked boolean;
   v_now timestamptz := clock_timestamp();
 BEGIN
-  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id);
+  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id, p_key_digest);
   v_locked := pg_try_advisory_xact_lock(hashtextextended(p_key, p_tenant));
   PERFORM set_config('waybill.locked_key', CASE WHEN v_locked THEN p_key ELSE '' END, true);
   LOOP

@@ -505,7 +505,8 @@ BEGIN
     current_setting('waybill.actor')::uuid,
     concat('{"table":"', p_table, '","reason":', coalesce(to_json(p_reason)::text, 'null'), ',"requestId":',
            coalesce(to_json(nullif(current_setting('waybill.request_id', true), ''))::text, 'null'),
-           ',"ruleVersion":', coalesce(p_rule_version::text, 'null'), ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
+           ',"keyDigest":' || to_json(nullif(current_setting('waybill.key_digest', true), '')), ',"ruleVersion":' || p_rule_version,
+           ',"changes":', coalesce(v_changes::text, 'null'), ',"snapshot":', p_snapshot, '}'),
     v_prev_hash);
 END
 $function$;

@@ -185,7 +185,7 @@ GRANT EXECUTE ON FUNCTION waybill.require_key() TO waybill_audit;
 GRANT EXECUTE ON FUNCTION waybill.require_key() TO waybill_sealer;
 COMMENT ON FUNCTION waybill.require_key() IS 'Refuses where waybill.claim_key has refused the key of this transaction.';
 
-CREATE OR REPLACE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text)
+CREATE OR REPLACE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key_digest text DEFAULT NULL::text)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -195,9 +195,10 @@ BEGIN
           set_config('waybill.actor', coalesce(p_actor::text, ''), true),
           set_config('waybill.roles', coalesce(array_to_string(p_roles, ','), ''), true),
           set_config('waybill.request_id', coalesce(p_request_id, ''), true),
+          set_config('waybill.key_digest', coalesce(p_key_digest, ''), true),
           set_config('waybill.may_write', CASE WHEN p_tenant IS NOT NULL AND p_actor IS NOT NULL THEN 'yes' ELSE '' END, true);
 END
 $function$;
-GRANT EXECUTE ON FUNCTION waybill.set_context(bigint,uuid,text[],text) TO waybill_app;
-GRANT EXECUTE ON FUNCTION waybill.set_context(bigint,uuid,text[],text) TO waybill_sealer;
-COMMENT ON FUNCTION waybill.set_context(bigint,uuid,text[],text) IS 'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, and for which request.';
+GRANT EXECUTE ON FUNCTION waybill.set_context(bigint,uuid,text[],text,text) TO waybill_app;
+GRANT EXECUTE ON FUNCTION waybill.set_context(bigint,uuid,text[],text,text) TO waybill_sealer;
+COMMENT ON FUNCTION waybill.set_context(bigint,uuid,text[],text,text) IS E'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, for which request, and under which idempotency key: hex(SHA-256("waybill-key/v1\\n" || int8be(tenant) || key)), which its events keep.';

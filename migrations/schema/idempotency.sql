@@ -86,7 +86,7 @@ $function$;
 GRANT EXECUTE ON FUNCTION audit.record_idempotency_policy() TO waybill_owner;
 COMMENT ON FUNCTION audit.record_idempotency_policy() IS 'Made by audit.create_recorder: appends an event for each version of an entity.';
 
-CREATE OR REPLACE FUNCTION waybill.claim_key(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea, p_lease_token uuid, p_lease interval, OUT outcome text, OUT retry_after integer, OUT claimed_at timestamp with time zone, OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
+CREATE OR REPLACE FUNCTION waybill.claim_key(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea, p_lease_token uuid, p_lease interval, p_key_digest text DEFAULT NULL::text, OUT outcome text, OUT retry_after integer, OUT claimed_at timestamp with time zone, OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -97,7 +97,7 @@ DECLARE
   v_locked boolean;
   v_now timestamptz := clock_timestamp();
 BEGIN
-  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id);
+  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id, p_key_digest);
   v_locked := pg_try_advisory_xact_lock(hashtextextended(p_key, p_tenant));
   PERFORM set_config('waybill.locked_key', CASE WHEN v_locked THEN p_key ELSE '' END, true);
   LOOP
@@ -157,8 +157,8 @@ BEGIN
   END LOOP;
 END
 $function$;
-GRANT EXECUTE ON FUNCTION waybill.claim_key(bigint,uuid,text[],text,text,bytea,uuid,interval) TO waybill_app;
-COMMENT ON FUNCTION waybill.claim_key(bigint,uuid,text[],text,text,bytea,uuid,interval) IS 'Sets the context and claims a key for this transaction. outcome: claimed, taken_over (from a lapsed lease), replay (with the answer), reused, in_flight, erased. A lease is given for work that goes on after COMMIT.';
+GRANT EXECUTE ON FUNCTION waybill.claim_key(bigint,uuid,text[],text,text,bytea,uuid,interval,text) TO waybill_app;
+COMMENT ON FUNCTION waybill.claim_key(bigint,uuid,text[],text,text,bytea,uuid,interval,text) IS 'Sets the context and claims a key for this transaction. outcome: claimed, taken_over (from a lapsed lease), replay (with the answer), reused, in_flight, erased. A lease is given for work that goes on after COMMIT.';
 
 CREATE OR REPLACE FUNCTION waybill.complete_key(p_tenant bigint, p_key text, p_hash bytea, p_lease_token uuid, p_status smallint, p_headers jsonb, p_body bytea, p_resource text, p_default_ttl interval)
  RETURNS void

@@ -161,6 +161,8 @@ BEGIN
   UPDATE waybill.users u
   SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
   WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
+  -- Answers kept under an idempotency key show the same.
+  PERFORM waybill.erase_answers(p_tenant, ARRAY['user/' || p_id]);
   RETURN QUERY SELECT u.* FROM waybill.users u WHERE u.tenant_id = p_tenant AND u.id = p_id;
 END
 $function$;

@@ -45,7 +45,7 @@ export class AuditController {
     operationId: 'listAuditEvents',
     summary: 'The feed: every sealed event of the tenant in the order of the log',
     description:
-      'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size. After a restore the log has another origin.',
+      'The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them; events of users, keys and policies are for auditors and administrators, and their indices are left out for others. A position beyond the log is an error that names its size. After a restore the log has another origin.',
   })
   @ApiOkResponse({ type: FeedDto })
   @ApiProblems(invalidParameter)

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { NamedStatement, TenantTransaction } from '../database/index.js';
+import { AUDITORS } from '../identity/index.js';
 import { LAST_PUBLICATION, LEAF_HASHES, NAME, nameOf, NODE_HASHES, type StoredName } from './log/log-store.js';
 import { TreeReader } from './log/tree-reader.js';
 import { EXPORT_FORMAT, type ExportHeader, type ExportLine } from './verify/export-format.js';
@@ -34,7 +35,8 @@ const PAGE: NamedStatement = {
            translate(encode(l.signature, 'base64'), E'\\n', '') AS signature
          FROM audit.leaves l
          JOIN audit.events e ON e.tenant_id = $1 AND e.stream = l.stream AND e.version = l.version
-         WHERE l.tenant_id = $1 AND l.leaf_index > $2 ORDER BY l.leaf_index LIMIT $3`,
+         WHERE l.tenant_id = $1 AND l.leaf_index > $2 AND split_part(l.stream, '/', 1) <> ALL ($4)
+         ORDER BY l.leaf_index LIMIT $3`,
 };
 
 const LEAF_OF: NamedStatement = {
@@ -54,12 +56,20 @@ const SIZE: NamedStatement = {
   text: 'SELECT coalesce(max(leaf_index) + 1, 0) AS size FROM audit.leaves WHERE tenant_id = $1',
 };
 
+/** Streams whose entities are shown to administrators alone, and so their events to them and to auditors. */
+const CONFIDENTIAL = ['user', 'api_key', 'idempotency_policy', 'log_policy'];
+
+function hiddenFrom(roles: readonly string[]): readonly string[] {
+  return AUDITORS.some((role) => roles.includes(role)) ? [] : CONFIDENTIAL;
+}
+
 /** Reads a tenant's log. */
 @Injectable()
 export class LogReader {
-  /** Events after a leaf, in the log's order: the feed, which no later commit can disturb. */
+  /** Events after a leaf that the caller may see, in the log's order: the feed, which no later commit can disturb. */
   page(tx: TenantTransaction, afterIndex: number, limit: number): Promise<SealedEvent[]> {
-    return tx.rows<SealedEvent>(PAGE, [tx.context.tenantId, afterIndex, limit]);
+    const { tenantId, roles } = tx.context;
+    return tx.rows<SealedEvent>(PAGE, [tenantId, afterIndex, limit, hiddenFrom(roles)]);
   }
 
   /** What the log is called, and since which leaf; null when there is none. */

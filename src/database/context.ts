@@ -14,6 +14,8 @@ export interface TransactionContext {
   userId: string | null;
   roles: readonly string[];
   requestId: string;
+  /** Of the idempotency key that the transaction acts under: hex of a digest of tenant and key. Events keep it. */
+  operationKey?: string;
 }
 
 /** What the guard and the interceptors leave on a request for those that come after. */
@@ -42,9 +44,10 @@ export function contextOf(request: ContextualRequest): TransactionContext {
 
 const SET_CONTEXT: NamedStatement = {
   name: 'set_context',
-  text: 'SELECT waybill.set_context($1, $2, $3, $4)',
+  text: 'SELECT waybill.set_context($1, $2, $3, $4, $5)',
 };
 
-export function contextStatement({ tenantId, userId, roles, requestId }: TransactionContext): BoundStatement {
-  return { ...SET_CONTEXT, values: [tenantId, userId, roles, requestId] };
+export function contextStatement(context: TransactionContext): BoundStatement {
+  const { tenantId, userId, roles, requestId, operationKey } = context;
+  return { ...SET_CONTEXT, values: [tenantId, userId, roles, requestId, operationKey ?? null] };
 }

@@ -8,6 +8,7 @@ import { type TransactionContext, TransactionRunner, SystemUsers } from '../data
 import { CallRunner } from './call-runner.js';
 import { CallStore } from './call-store.js';
 import { newLease } from './lease.js';
+import { actingUnder } from './operation-key.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
 import { WorkResumers } from './work-resumers.js';
 
@@ -96,7 +97,9 @@ export class CallRecoverer {
     try {
       // Apart from the taking: work that can't be resumed then has its lease to wait for, and others get their turn.
       const work = await this.transactions.run(context, 'read', (tx) => this.resumers.resume(tx, call));
-      await this.runner.carryOut(context, { ...call, lease }, work, { requestId: context.requestId });
+      await this.runner.carryOut(actingUnder(context, call.key), { ...call, lease }, work, {
+        requestId: context.requestId,
+      });
       this.counted.finished += 1;
     } catch (error) {
       this.counted.postponed += 1;

@@ -9,6 +9,7 @@ import { IdempotencyKeyMissing } from './idempotency.errors.js';
 import { claimOf, type KeyedRequest, placeOf, send } from './keyed-request.js';
 import { type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { type Lease, newLease } from './lease.js';
+import { actingUnder } from './operation-key.js';
 import { IDEMPOTENCY_POLICY, type IdempotencyPolicy } from './policy.js';
 import { ProblemKeeper } from './problem-keeper.js';
 import { WorkResumers } from './work-resumers.js';
@@ -64,14 +65,15 @@ export class ExternalCallInterceptor implements NestInterceptor {
     }
     if (begun.kind === 'replay') return send(reply, begun);
     const place = placeOf(request, this.problems.typeBase);
-    const answer = await this.runner.carryOut(contextOf(request), begun.held, begun.work, place);
+    const context = actingUnder(contextOf(request), claim.key);
+    const answer = await this.runner.carryOut(context, begun.held, begun.work, place);
     return send(reply, { kind: 'first', answer });
   }
 
   /** The first transaction: a new call, or one that was begun and has no worker any more. */
   private begin(exchange: Exchange): Promise<Begun | Replay> {
     const { request, claim, lease } = exchange;
-    const context = contextOf(request);
+    const context = actingUnder(contextOf(request), claim.key);
     return this.transactions.runClaiming(
       context,
       this.keys.claim(context, claim, lease),

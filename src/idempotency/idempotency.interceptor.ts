@@ -11,6 +11,7 @@ import {
 import { idempotentOptions, type IdempotentOptions } from './idempotent-options.js';
 import { AnsweredKeys } from './answered-keys.js';
 import { claimOf, type Given, type KeyedRequest, send } from './keyed-request.js';
+import { actingUnder } from './operation-key.js';
 import { type Claimed, findReplay, type KeyClaim, KeyStore, readClaim, type Replay } from './key-store.js';
 import { ProblemKeeper } from './problem-keeper.js';
 import { answerOf, keptHeaders, resourceOf, restoreHeaders } from './stored-answer.js';
@@ -68,7 +69,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
 
   private run(exchange: Exchange): Promise<Given> {
     const { request, reply, claim, options } = exchange;
-    const context = contextOf(request);
+    const context = actingUnder(contextOf(request), claim.key);
     const before = { status: reply.statusCode, headers: keptHeaders(reply) };
     return this.transactions.runClaiming(context, this.keys.claim(context, claim), (tx, opened) => {
       // What an attempt that was rolled back left on the reply is no part of this one's answer.

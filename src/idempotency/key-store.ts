@@ -41,7 +41,7 @@ const CLAIM = command(
   'claim_key',
   `outcome, retry_after AS "retryAfter", claimed_at AS "claimedAt",
    answer_status AS status, answer_headers AS headers, answer_body AS body`,
-  ['actor', 'roles', 'requestId', 'key', 'hash', 'leaseToken', 'lease'],
+  ['actor', 'roles', 'requestId', 'key', 'hash', 'leaseToken', 'lease', 'keyDigest'],
 );
 
 const COMPLETE = command('complete_key', 'complete_key', [
@@ -66,12 +66,20 @@ export class KeyStore {
    * @param lease for work that goes on after COMMIT
    */
   claim(
-    { tenantId, userId, roles, requestId }: TransactionContext,
+    { tenantId, userId, roles, requestId, operationKey }: TransactionContext,
     { key, hash }: KeyClaim,
     lease?: Lease,
   ): BoundStatement {
     const held = { leaseToken: lease?.token ?? null, lease: lease ? `${lease.seconds} seconds` : null };
-    return bind(CLAIM, tenantId, { actor: userId, roles, requestId, key, hash, ...held });
+    return bind(CLAIM, tenantId, {
+      actor: userId,
+      roles,
+      requestId,
+      key,
+      hash,
+      ...held,
+      keyDigest: operationKey ?? null,
+    });
   }
 
   /** Stores the answer under a key that this transaction has claimed. Fails, and the transaction with it, where it has not. */

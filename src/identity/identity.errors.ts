@@ -75,6 +75,12 @@ export class UnusableMember extends DomainError<typeof validationFailed> {
   }
 }
 
+export class NoPerson extends DomainError<typeof forbidden> {
+  constructor() {
+    super(forbidden, 'This user is a service: nothing of it is personal. Disable it instead.');
+  }
+}
+
 export class SystemUserIsFixed extends DomainError<typeof forbidden> {
   constructor() {
     super(forbidden, 'The system user belongs to the service itself: it is not changed and has no keys.');

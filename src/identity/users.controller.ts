@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import {
   ApiBearerAuth,
   ApiConsumes,
@@ -91,5 +91,26 @@ export class UsersController {
     @Body() body: PatchUserBody,
   ): Promise<UserDto> {
     return UserDto.of(await this.users.update(tx, caller, id, body));
+  }
+
+  @Post(':id/erasure')
+  @HttpCode(200)
+  @Idempotent({ resource: 'user' })
+  @ApiOperation({
+    operationId: 'eraseUser',
+    summary: 'Erase who a person is, for good',
+    description:
+      'Subject and name go, from the user and from answers kept under idempotency keys, and the user is disabled. What the person did stays, under the user’s id; events hold digests only, so every proof stays valid. Doing it again changes nothing. Somebody who signs in with the same subject later is a new user.',
+  })
+  @ApiParam(USER_ID)
+  @ApiOkResponse({ type: UserDto })
+  @ApiProblems(forbidden, wouldLockOut)
+  async erase(
+    @Tx() tx: TenantTransaction,
+    @Caller() caller: Credential,
+    @Param('id', UuidParamPipe) id: string,
+    @Query() _query: NoQuery,
+  ): Promise<UserDto> {
+    return UserDto.of(await this.users.erase(tx, caller, id));
   }
 }

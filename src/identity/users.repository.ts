@@ -73,6 +73,12 @@ export class UsersRepository {
     return user ?? null;
   }
 
+  /** @returns the user without name and subject; null when there is none */
+  async erase(tx: IdentityTransaction, id: string): Promise<User | null> {
+    const [user] = await tx.rows<User>(ERASE, [tx.context.tenantId, id]);
+    return user ?? null;
+  }
+
   /** The user of a verified token, made with this id when there is none yet. */
   async meet(
     tx: IdentityTransaction,
@@ -126,6 +132,8 @@ const CHANGE: NamedStatement = {
   name: 'change_user',
   text: `SELECT ${COLUMNS} FROM waybill.change_user($1, $2, $3, $4, $5)`,
 };
+
+const ERASE: NamedStatement = { name: 'erase_user', text: `SELECT ${COLUMNS} FROM waybill.erase_user($1, $2)` };
 
 const MEET: NamedStatement = {
   name: 'meet_user',

@@ -7,6 +7,7 @@ import type { CreateUserBody, PatchUserBody } from './dto/user.dto.js';
 import { GuardedRoutes } from './guarded-routes.js';
 import { idPage, readIdCursor } from './id-page.js';
 import {
+  NoPerson,
   RoleRequired,
   SubjectTaken,
   SystemUserIsFixed,
@@ -55,6 +56,19 @@ export class UsersService {
     const changed = await this.users.change(tx, id, { displayName, roles, disabled });
     if (!changed) throw new UserNotFound();
     return changed;
+  }
+
+  /** Takes name and subject of a person away for good, and the access with them. Doing it again changes nothing. */
+  async erase(tx: TenantTransaction, caller: Credential, id: string): Promise<User> {
+    if (id === caller.principal.userId) {
+      throw new WouldLockOut('You are about to erase yourself. Let another administrator do it.');
+    }
+    const { kind } = await this.lockForChange(tx, caller, id);
+    if (kind !== 'human') throw new NoPerson();
+    this.cache.distrust(tx.context.tenantId, id);
+    const erased = await this.users.erase(tx, id);
+    if (!erased) throw new UserNotFound();
+    return erased;
   }
 
   /**

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { call, type Command, command, type NamedStatement, type TenantTransaction } from '../database/index.js';
-import type { TransitionChange } from '../workflow/index.js';
+import type { KnownChange } from '../workflow/index.js';
 import { type PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { paymentError } from './payments.errors.js';
 import type { ProviderEvent, ProviderResult } from './providers/payment-provider.js';
@@ -99,8 +99,8 @@ export class PaymentsRepository {
   }
 
   /** The steps of a payment and its refunds that this transaction has made, in their order. */
-  stepsMadeIn(tx: TenantTransaction, paymentId: string): Promise<TransitionChange[]> {
-    return tx.rows<TransitionChange>(STEPS_MADE, [tx.context.tenantId, paymentId]);
+  stepsMadeIn(tx: TenantTransaction, paymentId: string): Promise<KnownChange[]> {
+    return tx.rows<KnownChange>(STEPS_MADE, [tx.context.tenantId, paymentId]);
   }
 
   /** The order that a payment is for, which never changes. */

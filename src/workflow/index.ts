@@ -1,6 +1,7 @@
 export { ReasonField, StateField } from './dto/step-fields.js';
 export {
   AfterTransition,
+  type KnownChange,
   type Move,
   type RequestedChange,
   type TransitionChange,

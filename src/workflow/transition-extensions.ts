@@ -8,10 +8,19 @@ export interface TransitionChange {
   from: string;
   to: string;
   reason: string | null;
+  /** Names the client's action: a digest of tenant and idempotency key, the same for every retry. Null where no key was used. */
+  operationKey: string | null;
+  /** Of the entity after the change; null while guards are asked. */
+  version: number | null;
+  /** Of the change's event in the audit trail; null while guards are asked. */
+  eventId: string | null;
 }
 
 /** A change of state that somebody asks for. */
-export type RequestedChange = Omit<TransitionChange, 'from'>;
+export type RequestedChange = Pick<TransitionChange, 'machine' | 'entityId' | 'to' | 'reason'>;
+
+/** A change of state as the module that has the machine's table knows it. */
+export type KnownChange = RequestedChange & Pick<TransitionChange, 'from'>;
 
 /** How the module that has a machine's table moves one of its entities. All of it happens in one transaction. */
 export interface Move<Locked extends { status: string }, Moved> {

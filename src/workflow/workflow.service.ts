@@ -3,7 +3,7 @@ import type { PostgresError, TenantTransaction } from '../database/index.js';
 import { DomainError } from '../problems/index.js';
 import { FoundExtensions } from './found-extensions.js';
 import { allowedFrom, buildMachines, checkMachines, explainTransition, isKnownState, type Machine } from './machine.js';
-import type { Move, RequestedChange, TransitionChange } from './transition-extensions.js';
+import type { KnownChange, Move, RequestedChange, TransitionChange } from './transition-extensions.js';
 import { guardRefused, type GuardRefusal, ReasonRequired, TransitionRoleRequired } from './workflow.errors.js';
 import { WorkflowRepository } from './workflow.repository.js';
 
@@ -85,11 +85,10 @@ export class WorkflowService implements OnApplicationBootstrap {
       return moved;
     }
     const locked = await move.lock();
-    const change: TransitionChange = { machine, entityId, from: locked.status, to, reason };
+    const change: KnownChange = { machine, entityId, from: locked.status, to, reason };
     await this.askGuards(tx, change);
     const moved = await move.move(locked);
-    this.reportAtCommit(tx, { machine, to });
-    const hasRunHooks = await this.extensions.run(tx, change);
+    const hasRunHooks = await this.follow(tx, change);
     return hasRunHooks ? move.read() : moved;
   }
 
@@ -97,11 +96,8 @@ export class WorkflowService implements OnApplicationBootstrap {
    * Takes note of steps that were made by what happened elsewhere, such as at a payment provider, in the transaction that
    * wrote them. No guard can refuse what has happened; hooks and what follows go with it as with any other step.
    */
-  async record(tx: TenantTransaction, changes: readonly TransitionChange[]): Promise<void> {
-    for (const change of changes) {
-      this.reportAtCommit(tx, change);
-      await this.extensions.run(tx, change);
-    }
+  async record(tx: TenantTransaction, changes: readonly KnownChange[]): Promise<void> {
+    for (const change of changes) await this.follow(tx, change);
   }
 
   /**
@@ -125,7 +121,7 @@ export class WorkflowService implements OnApplicationBootstrap {
    */
   async possible(
     tx: TenantTransaction,
-    { machine: name, entityId, from }: Pick<TransitionChange, 'machine' | 'entityId' | 'from'>,
+    { machine: name, entityId, from }: Pick<KnownChange, 'machine' | 'entityId' | 'from'>,
     explain: (refusal: PostgresError) => GuardRefusal,
   ): Promise<PossibleTransition[]> {
     const machine = this.machine(name);
@@ -137,7 +133,7 @@ export class WorkflowService implements OnApplicationBootstrap {
       const decision = explainTransition(machine, from, to, { roles: tx.context.roles, hasReason: true });
       const blockedBy = [
         ...(decision.kind === 'role-required' ? [roleMissing(roles)] : []),
-        ...(await this.extensions.refusals(tx, guards, change)),
+        ...(await this.extensions.refusals(tx, guards, asked(tx, change))),
         ...refused.filter((step) => step.to === to).map(({ refusal }) => explain(refusal)),
       ];
       possible.push({ to, allowed: blockedBy.length === 0, requiresReason, roles, blockedBy });
@@ -174,15 +170,23 @@ export class WorkflowService implements OnApplicationBootstrap {
   }
 
   /** A change without a rule has no guards; the database refuses it. */
-  private async askGuards(tx: TenantTransaction, change: TransitionChange): Promise<void> {
+  private async askGuards(tx: TenantTransaction, change: KnownChange): Promise<void> {
     const attempt = { roles: tx.context.roles, hasReason: change.reason !== null };
     const decision = explainTransition(this.machine(change.machine), change.from, change.to, attempt);
     if (decision.kind === 'role-required') throw new TransitionRoleRequired(decision.roles);
     if (decision.kind === 'reason-required') throw new ReasonRequired();
     const guards = decision.kind === 'allowed' ? decision.rule.guards : [];
-    const refusals = await this.extensions.refusals(tx, guards, change);
+    const refusals = await this.extensions.refusals(tx, guards, asked(tx, change));
     if (refusals.length === 0) return;
     throw new DomainError(guardRefused, refusals.map(({ detail }) => detail).join(' '), { guards: refusals });
+  }
+
+  /** What goes with a change that was made. @returns whether a hook ran */
+  private async follow(tx: TenantTransaction, change: KnownChange): Promise<boolean> {
+    this.reportAtCommit(tx, change);
+    if (!this.extensions.goWith(change.machine, change.to)) return false;
+    const made = { ...asked(tx, change), ...(await this.repository.eventOf(tx, change)) };
+    return this.extensions.run(tx, made);
   }
 
   private reportAtCommit(tx: TenantTransaction, { machine, to }: CommittedStep): void {
@@ -190,6 +194,10 @@ export class WorkflowService implements OnApplicationBootstrap {
       for (const listener of this.listeners) listener({ machine, to });
     });
   }
+}
+
+function asked(tx: TenantTransaction, change: KnownChange): TransitionChange {
+  return { ...change, operationKey: tx.context.operationKey ?? null, version: null, eventId: null };
 }
 
 function roleMissing(roles: readonly string[]): GuardRefusal {

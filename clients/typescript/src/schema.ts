@@ -77,6 +77,26 @@ export interface paths {
         patch: operations["patchUser"];
         trace?: never;
     };
+    "/v1/users/{id}/erasure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Erase who a person is, for good
+         * @description Subject and name go, from the user and from answers kept under idempotency keys, and the user is disabled. What the person did stays, under the user’s id; events hold digests only, so every proof stays valid. Doing it again changes nothing. Somebody who signs in with the same subject later is a new user.
+         */
+        post: operations["eraseUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api-keys": {
         parameters: {
             query?: never;
@@ -179,7 +199,7 @@ export interface paths {
         };
         /**
          * The feed: every sealed event of the tenant in the order of the log
-         * @description The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them. A position beyond the log is an error that names its size. After a restore the log has another origin.
+         * @description The order has no gaps and never changes, so the last log index is all that a consumer has to remember. With wait it answers as soon as there is something, and with an empty list after that time. Whoever may read orders may follow what happens to them; events of users, keys and policies are for auditors and administrators, and their indices are left out for others. A position beyond the log is an error that names its size. After a restore the log has another origin.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -3121,6 +3141,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["WouldLockOutProblem"] | components["schemas"]["IdempotencyKeyInFlightProblem"];
             };
         };
+        /** @description `idempotency-key-reused`: Idempotency key reused */
+        IdempotencyKeyReused: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["IdempotencyKeyReusedProblem"];
+            };
+        };
         /** @description `idempotency-key-in-flight`: Request with this key is still running */
         IdempotencyKeyInFlight: {
             headers: {
@@ -3130,16 +3160,6 @@ export interface components {
             };
             content: {
                 "application/problem+json": components["schemas"]["IdempotencyKeyInFlightProblem"];
-            };
-        };
-        /** @description `idempotency-key-reused`: Idempotency key reused */
-        IdempotencyKeyReused: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["IdempotencyKeyReusedProblem"];
             };
         };
         /**
@@ -3500,6 +3520,56 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyKeyReusedOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    eraseUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description One key for each action; send the same one with every retry. The first answer is kept for 24 hours (a tenant may have another time) and given again, byte for byte. See [how keys work](/docs/idempotency).
+                 * @example 8e03978e-40d5-43dd-bc93-6894a57f9324
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Id of the user. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Erase who a person is, for good */
+            200: {
+                headers: {
+                    /** @description `true` when the answer was given before and is repeated. */
+                    "Idempotency-Replayed"?: "true";
+                    /** @description On a repeated answer: when the first request with the key came. */
+                    "Idempotency-Created-At"?: string;
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            400: components["responses"]["IdempotencyKeyMissingOrIdempotencyKeyInvalidOrInvalidParameterOrUnknownParameterOrMalformedBody"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["ForbiddenOrRoleRequired"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["WouldLockOutOrIdempotencyKeyInFlight"];
+            410: components["responses"]["AnswerErased"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["IdempotencyKeyReused"];
             429: components["responses"]["RateLimited"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["InternalError"];

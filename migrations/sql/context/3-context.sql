@@ -1,16 +1,18 @@
-CREATE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text) RETURNS void
+CREATE FUNCTION waybill.set_context(p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key_digest text DEFAULT NULL)
+RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM set_config('waybill.tenant_id', coalesce(p_tenant::text, ''), true),
           set_config('waybill.actor', coalesce(p_actor::text, ''), true),
           set_config('waybill.roles', coalesce(array_to_string(p_roles, ','), ''), true),
           set_config('waybill.request_id', coalesce(p_request_id, ''), true),
+          set_config('waybill.key_digest', coalesce(p_key_digest, ''), true),
           set_config('waybill.may_write', CASE WHEN p_tenant IS NOT NULL AND p_actor IS NOT NULL THEN 'yes' ELSE '' END, true);
 END
 $$;
 
 COMMENT ON FUNCTION waybill.set_context IS
-  'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, and for which request.';
+  'Says for the rest of this transaction which tenant it belongs to, who acts, with which roles, for which request, and under which idempotency key: hex(SHA-256("waybill-key/v1\n" || int8be(tenant) || key)), which its events keep.';
 
 GRANT EXECUTE ON FUNCTION waybill.set_context TO waybill_app, waybill_sealer;
 

@@ -1,6 +1,6 @@
 CREATE FUNCTION waybill.claim_key(
   p_tenant bigint, p_actor uuid, p_roles text[], p_request_id text, p_key text, p_hash bytea,
-  p_lease_token uuid, p_lease interval,
+  p_lease_token uuid, p_lease interval, p_key_digest text DEFAULT NULL,
   OUT outcome text, OUT retry_after int, OUT claimed_at timestamptz,
   OUT answer_status smallint, OUT answer_headers jsonb, OUT answer_body bytea)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -9,7 +9,7 @@ DECLARE
   v_locked boolean;
   v_now timestamptz := clock_timestamp();
 BEGIN
-  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id);
+  PERFORM waybill.set_context(p_tenant, p_actor, p_roles, p_request_id, p_key_digest);
   v_locked := pg_try_advisory_xact_lock(hashtextextended(p_key, p_tenant));
   PERFORM set_config('waybill.locked_key', CASE WHEN v_locked THEN p_key ELSE '' END, true);
   LOOP

@@ -203,13 +203,22 @@ describe('a hook that an extension brings', () => {
     expect(body).toMatchObject({ status: 'confirmed', version: 3, metadata: { noted: true } });
     expect(headers.get('etag')).toBe('"3"');
     expect(await read(service.as('viewer'), id)).toEqual(body);
+    const [confirmed] = await rows<{ eventId: string; keyDigest: string }>(
+      service.database.superuserUrl,
+      `SELECT event_id AS "eventId", body::json ->> 'keyDigest' AS "keyDigest" FROM audit.events WHERE stream = $1 AND version = 2`,
+      [`order/${id}`],
+    );
     expect(NoteHook.seen.at(-1)).toEqual({
       machine: 'order',
       entityId: id,
       from: 'pending',
       to: 'confirmed',
       reason: 'checked',
+      version: 2,
+      eventId: confirmed?.eventId,
+      operationKey: confirmed?.keyDigest,
     });
+    expect(confirmed?.keyDigest).toMatch(/^[0-9a-f]{64}$/);
     const xmins = await rows<{ same: boolean }>(
       service.database.superuserUrl,
       `SELECT count(DISTINCT xmin::text) = 1 AS same FROM audit.events WHERE stream = $1 AND version > 1`,

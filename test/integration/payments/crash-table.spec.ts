@@ -192,6 +192,13 @@ async function agreement({ operation }: Cell, orderId: string): Promise<number> 
   }).toEqual({ api: booked, audit: booked });
   expect(shown.map(({ status }) => status)).toEqual(snapshots.map(({ status }) => status));
   expect(shown.map(({ status }) => status)).not.toContainEqual(expect.stringMatching(/ing$/));
+  // Whoever finished it, the recoverer too: each event names the key of the request that it came of.
+  const { rows: nameless } = await superuser.query(
+    `SELECT e.type FROM audit.events e JOIN waybill.payments p ON e.stream = 'payment/' || p.id
+     WHERE p.order_id = $1 AND e.body::json ->> 'keyDigest' IS NULL`,
+    [orderId],
+  );
+  expect(nameless).toEqual([]);
   const times = booked[operation] / TOTAL;
   expect([0, 1]).toContain(times);
   const { status } = (await living().get<{ status: string }>(`/v1/orders/${orderId}`)).body;
