@@ -84,12 +84,22 @@ export async function playAdministration(recorder: ExampleRecorder, api: ApiClie
   await show('createUser', 'A subject that is taken', () => api.post('/v1/users', user, REQUEST_ID));
   await show('getUser', 'A service', () => api.get(`/v1/users/${made.id}`));
   await show('listUsers', 'The newest user', () => api.get('/v1/users?limit=1'));
-  const { body: key } = await show('createApiKey', 'A key that is seen this once', () =>
-    api.post<{ id: string }>('/v1/api-keys', { userId: made.id, name: 'shop, production' }, REQUEST_ID),
-  );
+  const makeKey = () =>
+    api.post<{ id: string }>(
+      '/v1/api-keys',
+      { userId: made.id, name: 'shop, production' },
+      { ...REQUEST_ID, 'idempotency-key': 'shop-key-1' },
+    );
+  const { body: key } = await show('createApiKey', 'A key that is seen this once', makeKey);
+  await show('createApiKey', 'The same once more', makeKey);
   await show('getApiKey', 'A key', () => api.get(`/v1/api-keys/${key.id}`));
   await show('listApiKeys', 'The keys of one user', () => api.get(`/v1/api-keys?userId=${made.id}`));
   await show('patchUser', 'Disable a user', () => api.patch(`/v1/users/${made.id}`, { disabled: true }, REQUEST_ID));
+  const person = { subject: 'ada', kind: 'human', displayName: 'Ada Example', roles: ['viewer'] };
+  const ada = await api.post<{ id: string }>('/v1/users', person, REQUEST_ID);
+  await show('eraseUser', 'A person who left', () =>
+    api.post(`/v1/users/${ada.body.id}/erasure`, undefined, REQUEST_ID),
+  );
 }
 
 /** An order is paid, and a part of it given back; another one's card is declined. */

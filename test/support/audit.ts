@@ -41,6 +41,11 @@ export interface Sealing {
 
 export const ORIGIN = 'audit.test';
 
+/** What a demo tenant's log has to tell before anything happens: its five users, their four keys, the rules of three machines. */
+export const EVENTS_OF_A_NEW_TENANT = 12;
+/** What a test's app adds when it starts on a database that had one before: the demo keys are revoked and made again. */
+export const EVENTS_OF_A_START = 8;
+
 export async function startSealing(database: TestDatabase, pem = generateSigningKey()): Promise<Sealing> {
   const path = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
   const directory = new CheckpointDirectory(path);

@@ -24,7 +24,8 @@ export async function generateEvents(
     );
   }
   await client.query(
-    `INSERT INTO audit.queue SELECT tenant_id, stream, version, occurred_us FROM audit.events WHERE tenant_id = $1`,
+    `INSERT INTO audit.queue SELECT tenant_id, stream, version, occurred_us FROM audit.events
+     WHERE tenant_id = $1 AND stream LIKE 'item/%'`,
     [tenantId],
   );
   await client.query('ANALYZE audit.events, audit.queue');

@@ -160,6 +160,7 @@ describe('a public log', () => {
         ...settings,
       });
     it('that keeps the largest checkpoint, over tiles and over the service’s own API', async () => {
+      await sealing.seal();
       const { size } = await checkpoint();
       expect(await watch().look()).toMatchObject({ size, before: null });
       expect(await watch().look()).toMatchObject({ size, before: size });

@@ -8,12 +8,14 @@ import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { TreeReader } from '../../../src/audit/log/tree-reader.js';
 import type { FaultCode } from '../../../src/audit/verify/fault.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
+import { EVENTS_OF_A_NEW_TENANT, EVENTS_OF_A_START, ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
 import { type Order, orderBody } from '../../support/builders.js';
 import { copyDatabase, type TestDatabase } from '../../support/database.js';
 
 /** Three orders of the first tenant with three versions each, and one of the second; all sealed. */
 async function history(service: TestApp, sealing: Sealing): Promise<void> {
+  // What the tenant has to tell of itself comes first in the log.
+  await sealing.seal();
   for (let placed = 0; placed < 3; placed += 1) {
     const { body } = await service.as('operator').post<Order>('/v1/orders', orderBody());
     await service.as('operator').post(`/v1/orders/${body.id}/transitions`, { to: 'confirmed' });
@@ -121,6 +123,9 @@ describe('tampering as the application role', () => {
   });
 });
 
+/** Index of the last leaf of the history that is tampered with. */
+const LAST = EVENTS_OF_A_NEW_TENANT + 9;
+
 describe('tampering as a superuser with the triggers off', () => {
   /** What each test gets a copy of. */
   let original: TestApp;
@@ -131,7 +136,11 @@ describe('tampering as a superuser with the triggers off', () => {
     original = await startTestApp();
     intact = await startSealing(original.database);
     await history(original, intact);
-    expect(await intact.verify()).toMatchObject({ verdict: 'intact', size: 10, streams: 4 });
+    expect(await intact.verify()).toMatchObject({
+      verdict: 'intact',
+      size: LAST + 1,
+      streams: 4 + EVENTS_OF_A_NEW_TENANT,
+    });
     await intact.pool.end();
     await original.app.close();
   });
@@ -161,7 +170,7 @@ describe('tampering as a superuser with the triggers off', () => {
   /** The second event of the first order's stream. */
   const victim = `tenant_id = 1 AND version = 2 AND stream = (SELECT min(stream) FROM audit.events WHERE tenant_id = 1 AND stream LIKE 'order/%')`;
   const firstStream = `(SELECT min(stream) FROM audit.events WHERE tenant_id = 1 AND stream LIKE 'order/%')`;
-  const lastStream = `(SELECT max(stream) FROM audit.events WHERE tenant_id = 1)`;
+  const lastStream = `(SELECT max(stream) FROM audit.events WHERE tenant_id = 1 AND stream LIKE 'order/%')`;
   const rehash = (
     where: string,
   ) => `UPDATE audit.events SET event_hash = audit.event_hash(tenant_id, event_id, stream, version,
@@ -232,13 +241,13 @@ describe('tampering as a superuser with the triggers off', () => {
     [
       'fault 27: cuts a tail together with its queue rows and leaves',
       `DELETE FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream} AND version = 3;
-        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 9; DELETE FROM audit.queue`,
+        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = ${LAST}; DELETE FROM audit.queue`,
       'SIZE_BELOW_CHECKPOINT',
     ],
     [
       'fault 27: cuts a tail with leaves and the stored checkpoint',
       `DELETE FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream} AND version = 3;
-        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 9; DELETE FROM audit.checkpoints WHERE tenant_id = 1`,
+        DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = ${LAST}; DELETE FROM audit.checkpoints WHERE tenant_id = 1`,
       'SIZE_BELOW_CHECKPOINT',
     ],
     [
@@ -267,7 +276,7 @@ describe('tampering as a superuser with the triggers off', () => {
     [
       'duplicates the last leaf',
       `ALTER TABLE audit.leaves DROP CONSTRAINT leaves_event_key;
-        INSERT INTO audit.leaves SELECT tenant_id, 10, stream, version, sealed_us, signature, leaf_hash FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 9`,
+        INSERT INTO audit.leaves SELECT tenant_id, ${LAST + 1}, stream, version, sealed_us, signature, leaf_hash FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = ${LAST}`,
       'FORK',
     ],
     [
@@ -315,7 +324,7 @@ describe('tampering as a superuser with the triggers off', () => {
 
   it('is found out when it deletes only queue rows', async () => {
     await placeOne();
-    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', unsealed: 1 });
+    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', unsealed: 1 + EVENTS_OF_A_START });
     await sealing.tamper('DELETE FROM audit.queue');
     expect(await sealing.verify()).toMatchObject({
       fault: { code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued' },
@@ -330,8 +339,9 @@ describe('tampering as a superuser with the triggers off', () => {
 
   it('is found out when it rewrites a suffix of the same length, even with the signing key', async () => {
     const published = await sealing.directory.read(1);
+    const kept = LAST - 2;
     await sealing.tamper(`
-      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= 7;
+      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= ${kept};
       DELETE FROM audit.checkpoints WHERE tenant_id = 1;
       DELETE FROM audit.queue;
       UPDATE audit.events SET body = replace(body, 'confirmed', 'shipped') WHERE tenant_id = 1 AND version = 2 AND stream = ${lastStream};
@@ -339,15 +349,18 @@ describe('tampering as a superuser with the triggers off', () => {
       INSERT INTO audit.queue SELECT tenant_id, stream, version, occurred_us FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream}`);
     const { checkpoints } = sealing.tools.keys.of(1);
     const signer = { name: `${ORIGIN}/1`, privateKey: checkpoints.privateKey, rawPublicKey: checkpoints.publicKey };
-    const forged = signCheckpoint({ origin: `${ORIGIN}/1`, size: 7, root: await rootOf(7) }, [signer]);
+    const forged = signCheckpoint({ origin: `${ORIGIN}/1`, size: kept, root: await rootOf(kept) }, [signer]);
     await sealing.tamper(
-      `INSERT INTO audit.checkpoints SELECT 1, 7, '\\x${(await rootOf(7)).toString('hex')}', '${forged}'`,
+      `INSERT INTO audit.checkpoints SELECT 1, ${kept}, '\\x${(await rootOf(kept)).toString('hex')}', '${forged}'`,
     );
     // A thief of the key has everything but what was published.
     const thief = { ...sealing.tools, directory: null };
     expect(await sealBatch(thief, 1)).toBe(3);
-    await sealing.tamper('DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size = 7');
-    expect(await sealing.verify({ directory: null, skipState: true })).toMatchObject({ verdict: 'intact', size: 10 });
+    await sealing.tamper(`DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size = ${kept}`);
+    expect(await sealing.verify({ directory: null, skipState: true })).toMatchObject({
+      verdict: 'intact',
+      size: LAST + 1,
+    });
     expect(await sealing.verify({ directory: null, checkpoints: [published ?? ''] })).toMatchObject({
       fault: { code: 'INCONSISTENT' },
     });
@@ -369,7 +382,7 @@ describe('tampering as a superuser with the triggers off', () => {
       });
       // The sealer of the restored database refuses as well.
       const tools = { ...older.tools, directory: sealing.directory };
-      await expect(sealBatch(tools, 1)).rejects.toThrow('fewer than the 11 published');
+      await expect(sealBatch(tools, 1)).rejects.toThrow(`fewer than the ${LAST + 2 + EVENTS_OF_A_START} published`);
       expect(await sealing.directory.read(1)).not.toBe(old);
       await older.close();
     } finally {

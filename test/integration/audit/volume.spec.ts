@@ -13,7 +13,7 @@ import { type ExportLine, leafOf } from '../../../src/audit/verify/export-format
 import { verifyExport } from '../../../src/audit/verify/verify-export.js';
 import { writeExport } from '../../../src/audit/verify/write-export.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { type Sealing, startSealing } from '../../support/audit.js';
+import { EVENTS_OF_A_NEW_TENANT, type Sealing, startSealing } from '../../support/audit.js';
 import { orderBody } from '../../support/builders.js';
 import { generateEvents } from '../../support/generate-events.js';
 import { withClient } from '../../support/sql.js';
@@ -22,7 +22,7 @@ const STREAMS = 700;
 const VERSIONS = 3;
 const EVENTS = STREAMS * VERSIONS;
 /** With the one that starts the log. */
-const SIZE = EVENTS + 1;
+const SIZE = EVENTS_OF_A_NEW_TENANT + EVENTS + 1;
 
 interface SigstoreCheckpoint {
   logSize: bigint;
@@ -55,7 +55,7 @@ describe('a log of thousands of events', () => {
     await withClient(service.database.superuserUrl, (client: Client) =>
       generateEvents(client, 1, { streams: STREAMS, versions: VERSIONS }),
     );
-    expect(await sealing.seal()).toBe(EVENTS);
+    expect(await sealing.seal()).toBe(EVENTS_OF_A_NEW_TENANT + EVENTS);
     note = (await sealing.directory.read(1)) ?? '';
   });
   afterAll(async () => {
@@ -73,7 +73,7 @@ describe('a log of thousands of events', () => {
     expect(await sealing.verify({ skipState: true })).toMatchObject({
       verdict: 'intact',
       size: SIZE,
-      streams: STREAMS + 1,
+      streams: EVENTS_OF_A_NEW_TENANT + STREAMS + 1,
     });
   });
 

@@ -32,7 +32,8 @@ several. A role that an extension brings is asked for by the steps of a workflow
 extension; its holder needs \`viewer\` beside it to read. Which steps of a workflow a caller may take is said step by step by
 \`GET /v1/orders/{id}/transitions\`; the line of \`transitionOrder\` shows the step from pending to confirmed.
 
-The feed and the proofs are for every reader: an event holds nothing of an order or payment that its own routes don't show. The
+The feed and the proofs are for every reader: an event holds nothing of an order or payment that its own routes don't show. Events of
+users, API keys and policies are shown to auditors and administrators only. The
 whole log as one export, and its verification, which reads everything, are for auditors. The routes below \`/logs\` answer
 anybody, where the tenant has made its log public, and 404 elsewhere.
 `;
