@@ -287,8 +287,8 @@ SELECT waybill.make_tenant_table('waybill.users', 'disable it instead: history r
 
 CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW
   WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind)
-        AND (NEW.tenant_id, NEW.id, NEW.subject, NEW.kind, NEW.salt IS NULL)
-            IS DISTINCT FROM (OLD.tenant_id, OLD.id, 'erased:' || OLD.id, 'human', true))
+        AND (NEW.tenant_id, NEW.id, NEW.kind, NEW.salt IS NULL, NEW.subject LIKE 'erased:%')
+            IS DISTINCT FROM (OLD.tenant_id, OLD.id, 'human', true, true))
   EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
 
 CREATE TRIGGER users_10_erased BEFORE UPDATE ON waybill.users FOR EACH ROW
@@ -514,7 +514,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM waybill.require_admin(p_tenant);
   UPDATE waybill.users u
-  SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
+  SET subject = 'erased:' || gen_random_uuid(), display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
   WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
   -- Answers kept under an idempotency key show the same.
   PERFORM waybill.erase_answers(p_tenant, ARRAY['user/' || p_id]);

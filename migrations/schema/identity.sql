@@ -75,7 +75,7 @@ CREATE POLICY users_tenant ON waybill.users FOR ALL TO PUBLIC USING ((tenant_id 
 CREATE TRIGGER users_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
 CREATE TRIGGER users_00_refused BEFORE DELETE OR TRUNCATE ON waybill.users FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('disable it instead: history refers to this row');
 CREATE TRIGGER users_10_erased BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN (((old.kind = 'human'::text) AND (old.salt IS NULL))) EXECUTE FUNCTION waybill.refuse_change('an erased person stays erased');
-CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind)) AND (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM ('erased:'::text || old.id))) OR (new.kind IS DISTINCT FROM 'human'::text)) OR ((new.salt IS NULL) IS DISTINCT FROM true)))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
+CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW WHEN ((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.subject IS DISTINCT FROM old.subject)) OR (new.kind IS DISTINCT FROM old.kind)) AND (((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR (new.id IS DISTINCT FROM old.id)) OR (new.kind IS DISTINCT FROM 'human'::text)) OR ((new.salt IS NULL) IS DISTINCT FROM true)) OR ((new.subject ~~ 'erased:%'::text) IS DISTINCT FROM true)))) EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
 CREATE TRIGGER users_10_salt BEFORE INSERT ON waybill.users FOR EACH ROW EXECUTE FUNCTION waybill.salt_person();
 GRANT SELECT ON waybill.users TO waybill_app;
 COMMENT ON COLUMN waybill.users.salt IS 'Of the digests of a person''s subject and name in events; null for services, and once the person is erased.';
@@ -159,7 +159,7 @@ AS $function$
 BEGIN
   PERFORM waybill.require_admin(p_tenant);
   UPDATE waybill.users u
-  SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
+  SET subject = 'erased:' || gen_random_uuid(), display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
   WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
   -- Answers kept under an idempotency key show the same.
   PERFORM waybill.erase_answers(p_tenant, ARRAY['user/' || p_id]);

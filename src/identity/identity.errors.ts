@@ -75,6 +75,12 @@ export class UnusableMember extends DomainError<typeof validationFailed> {
   }
 }
 
+export class ErasedForGood extends DomainError<typeof forbidden> {
+  constructor() {
+    super(forbidden, 'This person was erased: nothing of the user changes any more. Make another user.');
+  }
+}
+
 export class NoPerson extends DomainError<typeof forbidden> {
   constructor() {
     super(forbidden, 'This user is a service: nothing of it is personal. Disable it instead.');

@@ -61,7 +61,8 @@ export class RateLimiter {
     return {
       limited: excessMs > 0,
       remaining: Math.max(0, Math.floor((this.windowMs - debtMs) / this.intervalMs + 0.001)),
-      resetSeconds: Math.ceil(debtMs / 1000),
+      // A sum of intervals is rounded: a billionth more is no second more.
+      resetSeconds: Math.ceil(debtMs / 1000 - 1e-6),
       retryAfterSeconds: Math.ceil(excessMs / 1000),
     };
   }

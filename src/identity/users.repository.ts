@@ -18,6 +18,8 @@ export interface User {
   /** RFC 3339 in UTC, as all times here. */
   createdAt: string;
   disabledAt: string | null;
+  /** Whether it was a person whose subject and name are gone. */
+  erased: boolean;
 }
 
 export interface NewUser {
@@ -36,7 +38,8 @@ export interface UserChanges {
 }
 
 const COLUMNS = `id, subject, kind, display_name AS "displayName", roles,
-  created_at AS "createdAt", disabled_at AS "disabledAt"`;
+  created_at AS "createdAt", disabled_at AS "disabledAt",
+  kind = 'human' AND salt IS NULL AS erased`;
 
 /** Every query on users. */
 export class UsersRepository {

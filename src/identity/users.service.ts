@@ -7,6 +7,7 @@ import type { CreateUserBody, PatchUserBody } from './dto/user.dto.js';
 import { GuardedRoutes } from './guarded-routes.js';
 import { idPage, readIdCursor } from './id-page.js';
 import {
+  ErasedForGood,
   NoPerson,
   RoleRequired,
   SubjectTaken,
@@ -49,6 +50,7 @@ export class UsersService {
 
   async update(tx: TenantTransaction, caller: Credential, id: string, body: PatchUserBody): Promise<User> {
     const user = await this.lockForChange(tx, caller, id);
+    if (user.erased) throw new ErasedForGood();
     const { displayName, roles, disabled } = withoutNulls(body);
     if (roles) await this.checkRoles(tx, roles);
     if (id === caller.principal.userId) refuseLockOut(roles ?? user.roles, disabled ?? false);

@@ -704,6 +704,8 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             disabledAt: string | null;
+            /** @description Whether it was a person whose subject and name are gone; nothing of it changes any more. */
+            erased: boolean;
         };
         UserList: {
             data: components["schemas"]["User"][];

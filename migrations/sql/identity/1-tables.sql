@@ -60,8 +60,8 @@ SELECT waybill.make_tenant_table('waybill.users', 'disable it instead: history r
 
 CREATE TRIGGER users_10_identity BEFORE UPDATE ON waybill.users FOR EACH ROW
   WHEN ((NEW.tenant_id, NEW.id, NEW.subject, NEW.kind) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.subject, OLD.kind)
-        AND (NEW.tenant_id, NEW.id, NEW.subject, NEW.kind, NEW.salt IS NULL)
-            IS DISTINCT FROM (OLD.tenant_id, OLD.id, 'erased:' || OLD.id, 'human', true))
+        AND (NEW.tenant_id, NEW.id, NEW.kind, NEW.salt IS NULL, NEW.subject LIKE 'erased:%')
+            IS DISTINCT FROM (OLD.tenant_id, OLD.id, 'human', true, true))
   EXECUTE FUNCTION waybill.refuse_change('tenant, id, subject and kind of a user never change');
 
 CREATE TRIGGER users_10_erased BEFORE UPDATE ON waybill.users FOR EACH ROW

@@ -173,7 +173,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM waybill.require_admin(p_tenant);
   UPDATE waybill.users u
-  SET subject = 'erased:' || u.id, display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
+  SET subject = 'erased:' || gen_random_uuid(), display_name = 'erased', salt = NULL, disabled_at = coalesce(u.disabled_at, clock_timestamp())
   WHERE u.tenant_id = p_tenant AND u.id = p_id AND u.salt IS NOT NULL;
   -- Answers kept under an idempotency key show the same.
   PERFORM waybill.erase_answers(p_tenant, ARRAY['user/' || p_id]);

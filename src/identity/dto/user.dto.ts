@@ -57,6 +57,10 @@ export class UserDto {
   createdAt!: string;
   @ApiProperty({ type: String, format: 'date-time', nullable: true })
   disabledAt!: string | null;
+  @ApiProperty({
+    description: 'Whether it was a person whose subject and name are gone; nothing of it changes any more.',
+  })
+  erased!: boolean;
 
   static of(user: User): UserDto {
     return Object.assign(new UserDto(), user);

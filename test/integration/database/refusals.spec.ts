@@ -386,7 +386,7 @@ describe('in SQL', () => {
       `CREATE FUNCTION pg_temp.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT $2'`,
       'CREATE TRIGGER mine AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION waybill.require_context()',
       'CREATE TRIGGER mine AFTER INSERT ON waybill.orders FOR EACH ROW EXECUTE FUNCTION audit.record_order()',
-      'SELECT 1 FROM migrations.applied',
+      'DELETE FROM migrations.applied',
     ])('is refused: %s', async (statement) => {
       const { code, message } = await refused('appUrl', statement);
       expect(message).toMatch(/permission denied|must be (owner|superuser)|must have|may (grant|alter)|can grant/i);
