@@ -9,9 +9,18 @@ import { sealBatch, type SealingTools } from '../../../src/audit/log/seal-batch.
 import { verifiedKeys } from '../../../src/audit/log/verified-keys.js';
 import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { type Sealing, startSealing } from '../../support/audit.js';
+import { EVENTS_OF_A_NEW_TENANT, EVENTS_OF_A_START, type Sealing, startSealing } from '../../support/audit.js';
 import { orderBody } from '../../support/builders.js';
 import { copyDatabase, type TestDatabase } from '../../support/database.js';
+
+/** Leaves before the first of four orders: the event that starts the log, and what the tenant has to tell of itself. */
+const FIRST = 1 + EVENTS_OF_A_NEW_TENANT;
+/** Leaves of the log that is rewritten. */
+const SIZE = FIRST + 4;
+/** Those of its checkpoints. */
+const SIZES = [0, FIRST, FIRST + 1, FIRST + 2, FIRST + 3, SIZE];
+/** Leaves that stay as they were. */
+const KEPT = SIZE - 2;
 
 describe('history that a superuser rewrites and has sealed again', () => {
   /** What each test gets a copy of: four orders, sealed one by one. */
@@ -24,6 +33,7 @@ describe('history that a superuser rewrites and has sealed again', () => {
   beforeAll(async () => {
     original = await startTestApp();
     intact = await startSealing(original.database);
+    await intact.seal();
     for (let placed = 0; placed < 4; placed += 1) {
       await original.as('operator').post('/v1/orders', orderBody());
       await intact.seal();
@@ -62,9 +72,9 @@ describe('history that a superuser rewrites and has sealed again', () => {
   /** Back to the checkpoint of three leaves; what came after is edited, hashed anew, and waits to be sealed once more. */
   async function rewrite(): Promise<void> {
     await sealing.tamper(`
-      CREATE TEMP TABLE late AS SELECT stream FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= 3;
-      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= 3;
-      DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size > 3;
+      CREATE TEMP TABLE late AS SELECT stream FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= ${KEPT};
+      DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= ${KEPT};
+      DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size > ${KEPT};
       UPDATE audit.events SET body = replace(body, 'Green tea', 'Black tea'), occurred_us = occurred_us - 3 * 86400000000
       WHERE tenant_id = 1 AND stream IN (SELECT stream FROM late);
       UPDATE audit.events SET event_hash = audit.event_hash(tenant_id, event_id, stream, version, occurred_us, type, actor, body,
@@ -75,19 +85,19 @@ describe('history that a superuser rewrites and has sealed again', () => {
   }
 
   it('begins with a note for each size, from the empty log on, all of which stay', async () => {
-    expect((await filesOfLog()).map(Number).toSorted((one, other) => one - other)).toEqual([0, 2, 3, 4, 5]);
+    expect((await filesOfLog()).map(Number).toSorted((one, other) => one - other)).toEqual(SIZES);
     const notes = [];
     for await (const { size, note } of sealing.directory.notes(1)) notes.push([size, note]);
-    expect(notes.map(([size]) => size)).toEqual([0, 2, 3, 4, 5]);
-    expect(notes.at(-1)).toEqual([5, kept]);
+    expect(notes.map(([size]) => size)).toEqual(SIZES);
+    expect(notes.at(-1)).toEqual([SIZE, kept]);
     expect(await sealing.directory.tenants()).toEqual([1]);
   });
 
   it('is refused while its published checkpoints are there, and found by verification', async () => {
     await rewrite();
     for (const tools of [sealing.tools, restarted()])
-      await expect(sealBatch(tools, 1)).rejects.toThrow('its 3 leaves are fewer than the 5 published');
-    expect(await leaves()).toBe(3);
+      await expect(sealBatch(tools, 1)).rejects.toThrow(`its ${KEPT} leaves are fewer than the ${SIZE} published`);
+    expect(await leaves()).toBe(KEPT);
     expect(await sealing.verify({ skipState: true })).toMatchObject({
       verdict: 'tampered',
       fault: { code: 'SIZE_BELOW_CHECKPOINT' },
@@ -97,16 +107,16 @@ describe('history that a superuser rewrites and has sealed again', () => {
   it('is refused where the published checkpoints are gone, until somebody says that it is a first publication', async () => {
     await rewrite();
     await rm(join(sealing.directory.path, '1'), { recursive: true });
-    await expect(sealBatch(restarted(), 1)).rejects.toThrow('it has 3 leaves, and nothing of it is published');
+    await expect(sealBatch(restarted(), 1)).rejects.toThrow(`it has ${KEPT} leaves, and nothing of it is published`);
     await expect(publishCheckpoint(restarted(), 1)).rejects.toThrow('waybill audit publish --first --tenant 1');
-    expect(await leaves()).toBe(3);
+    expect(await leaves()).toBe(KEPT);
 
     const first = restarted({ isFirstPublication: true });
     expect(await sealBatch(first, 1)).toBe(2);
     await publishCheckpoint(first, 1);
     // Now it is what the keys signed. The time of sealing stands out all the same, and whoever kept a note knows.
     const result = await sealing.verify({ skipState: true, directory: first.directory! });
-    expect(result.late).toMatchObject({ count: 2, firstIndex: 3 });
+    expect(result.late).toMatchObject({ count: 2, firstIndex: KEPT });
     expect(result.late?.greatestSeconds).toBeGreaterThan(2 * 86_400);
     expect(await sealing.verify({ skipState: true, directory: null, checkpoints: [kept] })).toMatchObject({
       verdict: 'tampered',
@@ -117,13 +127,17 @@ describe('history that a superuser rewrites and has sealed again', () => {
   it('is refused where only the newest checkpoints are gone: a sealer that runs knows them, and one that starts is told', async () => {
     await sealing.directory.last(1);
     await rewrite();
-    for (const size of ['4', '5']) await rm(join(sealing.directory.path, '1/1/0', size));
-    await expect(sealBatch(restarted(), 1)).rejects.toThrow(/latest is of 5 leaves, and .*\/1\/1\/0\/5 is gone/);
+    for (const size of [SIZE - 1, SIZE]) await rm(join(sealing.directory.path, '1/1/0', String(size)));
+    await expect(sealBatch(restarted(), 1)).rejects.toThrow(/latest is of (\d+) leaves, and .*\/1\/1\/0\/\1 is gone/);
     await rm(join(sealing.directory.path, '1/1/latest'));
-    await expect(sealBatch(sealing.tools, 1)).rejects.toThrow(/the checkpoint of 5 leaves was published in .* is gone/);
+    await expect(sealBatch(sealing.tools, 1)).rejects.toThrow(
+      /the checkpoint of \d+ leaves was published in .* is gone/,
+    );
     await rm(join(sealing.directory.path, '1'), { recursive: true });
-    await expect(sealBatch(sealing.tools, 1)).rejects.toThrow(/the checkpoint of 5 leaves was published in .* is gone/);
-    expect(await leaves()).toBe(3);
+    await expect(sealBatch(sealing.tools, 1)).rejects.toThrow(
+      /the checkpoint of \d+ leaves was published in .* is gone/,
+    );
+    expect(await leaves()).toBe(KEPT);
   });
 
   it.each<[string, string, string]>([
@@ -134,13 +148,13 @@ describe('history that a superuser rewrites and has sealed again', () => {
     ],
     [
       'the last checkpoint',
-      `UPDATE audit.checkpoints SET note = replace(note, E'\\n5\\n', E'\\n6\\n') WHERE tenant_id = 1 AND size = 5`,
-      'its last checkpoint (5) is not one that this key signed',
+      `UPDATE audit.checkpoints SET note = replace(note, E'\\n${SIZE}\\n', E'\\n${SIZE + 1}\\n') WHERE tenant_id = 1 AND size = ${SIZE}`,
+      `its last checkpoint (${SIZE}) is not one that this key signed`,
     ],
     [
       'the last checkpoint, by an older one that was signed',
-      `UPDATE audit.checkpoints SET note = (SELECT note FROM audit.checkpoints WHERE tenant_id = 1 AND size = 4) WHERE tenant_id = 1 AND size = 5`,
-      'its last checkpoint (5) is of other leaves',
+      `UPDATE audit.checkpoints SET note = (SELECT note FROM audit.checkpoints WHERE tenant_id = 1 AND size = ${SIZE - 1}) WHERE tenant_id = 1 AND size = ${SIZE}`,
+      `its last checkpoint (${SIZE}) is of other leaves`,
     ],
     [
       'the keys that the database names',
@@ -166,11 +180,11 @@ describe('history that a superuser rewrites and has sealed again', () => {
     // With a leaf, as if it were sealed, and the row that names the next generation.
     await sealing.tamper(`${event};
       INSERT INTO audit.keys (tenant_id, generation, valid_from, checkpoint_key, event_key)
-      SELECT 1, 2, 3, checkpoint_key, event_key FROM audit.keys WHERE tenant_id = 1;
-      INSERT INTO audit.leaves SELECT 1, 3, 'log/1', 2, sealed_us, signature, sha256('x') FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = 2`);
+      SELECT 1, 2, ${KEPT}, checkpoint_key, event_key FROM audit.keys WHERE tenant_id = 1;
+      INSERT INTO audit.leaves SELECT 1, ${KEPT}, 'log/1', 2, sealed_us, signature, sha256('x') FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = ${KEPT - 1}`);
     await expect(sealBatch(restarted(), 1)).rejects.toThrow('are not what its last checkpoint');
     // And without, waiting for the sealer to sign it.
-    await sealing.tamper(`DELETE FROM audit.keys WHERE generation = 2; DELETE FROM audit.leaves WHERE leaf_index = 3;
+    await sealing.tamper(`DELETE FROM audit.keys WHERE generation = 2; DELETE FROM audit.leaves WHERE leaf_index = ${KEPT};
       INSERT INTO audit.queue VALUES (1, 'log/1', 2, 0)`);
     await rm(join(sealing.directory.path, '1'), { recursive: true });
     await expect(sealBatch(restarted({ isFirstPublication: true }), 1)).rejects.toThrow(
@@ -193,13 +207,13 @@ describe('history that a superuser rewrites and has sealed again', () => {
       }
       await sealing.seal();
       await expect(sealBatch({ ...other.tools, directory: restarted().directory }, 1)).rejects.toThrow(
-        'its 5 leaves are fewer than the 6 published',
+        `its ${SIZE} leaves are fewer than the ${SIZE + EVENTS_OF_A_START + 1} published`,
       );
       // Elsewhere it would have been the first.
       Object.assign(other.tools, { isFirstPublication: true });
       await other.seal();
       await expect(sealing.directory.publish(1, (await other.directory.last(1))!)).rejects.toThrow(
-        'another checkpoint of 6 leaves is in',
+        `another checkpoint of ${SIZE + EVENTS_OF_A_START + 1} leaves is in`,
       );
     } finally {
       await other.close();
@@ -213,7 +227,7 @@ describe('history that a superuser rewrites and has sealed again', () => {
     const before = await keysOf(sealing.tools.keys);
     expect(before).toMatchObject([{ origin: 'audit.test/1', validFrom: 0 }]);
     await sealing.tamper(`INSERT INTO audit.keys (tenant_id, generation, valid_from, checkpoint_key, event_key)
-      VALUES (1, 1, 5, sha256('mine'), sha256('mine too'))`);
+      VALUES (1, 1, ${SIZE}, sha256('mine'), sha256('mine too'))`);
     expect(await keysOf(sealing.tools.keys)).toEqual(before);
     await expect(keysOf(null)).rejects.toThrow('Nobody here vouches for the keys of tenant 1');
     await sealing.tamper(`UPDATE audit.events SET body = replace(body, 'audit.test/1', 'audit.test/8')
@@ -229,21 +243,21 @@ describe('history that a superuser rewrites and has sealed again', () => {
     const asked: [string, number, number][] = [];
     const tools = restarted({
       cosign: async (origin, { note, size, proofFrom }) => {
-        asked.push([origin, size, (await proofFrom(3)).length]);
+        asked.push([origin, size, (await proofFrom(KEPT)).length]);
         if (isAway) throw new Error('too few witnesses');
         return `${note}— witness.test AAAAAAAA\n`;
       },
     });
-    expect(await sealBatch(tools, 1)).toBe(1);
+    expect(await sealBatch(tools, 1)).toBe(EVENTS_OF_A_START + 1);
     await expect(publishCheckpoint(tools, 1)).rejects.toThrow('too few witnesses');
     expect(await sealing.directory.read(1)).toBe(kept);
     isAway = false;
     await publishCheckpoint(tools, 1);
-    expect(await sealing.directory.read(1)).toMatch(/^audit\.test\/1\n6\n[^]*\n— witness\.test AAAAAAAA\n$/);
+    expect(await sealing.directory.read(1)).toMatch(/^audit\.test\/1\n26\n[^]*\n— witness\.test AAAAAAAA\n$/);
     await publishCheckpoint(tools, 1);
     expect(asked).toEqual([
-      ['audit.test/1', 6, 4],
-      ['audit.test/1', 6, 4],
+      ['audit.test/1', SIZE + EVENTS_OF_A_START + 1, expect.any(Number)],
+      ['audit.test/1', SIZE + EVENTS_OF_A_START + 1, expect.any(Number)],
     ]);
     expect(await sealBatch(tools, 1)).toBe(0);
   });
