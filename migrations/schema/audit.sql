@@ -185,7 +185,8 @@ CREATE TABLE audit.verifications (
   from_index bigint NOT NULL,
   size bigint NOT NULL,
   root bytea NOT NULL,
-  result jsonb NOT NULL
+  result jsonb NOT NULL,
+  signature bytea
 );
 ALTER TABLE audit.verifications ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 ALTER TABLE audit.verifications ADD CONSTRAINT verifications_pkey PRIMARY KEY (tenant_id, id);
@@ -199,6 +200,7 @@ GRANT SELECT ON audit.verifications TO waybill_app;
 GRANT SELECT ON audit.verifications TO waybill_owner;
 GRANT INSERT ON audit.verifications TO waybill_sealer;
 GRANT SELECT ON audit.verifications TO waybill_sealer;
+COMMENT ON COLUMN audit.verifications.signature IS 'By whoever verified, where everything was intact and a signing key at hand: a later verification need not read these leaves again.';
 
 CREATE VIEW audit.field_changes WITH (security_invoker=true) AS
  SELECT e.tenant_id,

@@ -25,9 +25,12 @@ export {
 export { verifiedKeys } from './log/verified-keys.js';
 export { ReceiptRefused, type VerifiedReceipt, verifyReceipt } from './receipts/verify-receipt.js';
 export type { VerificationResult } from './verify/fault.js';
-export { readUnverified } from './verify/log-verifier.js';
+export { UnreadableExport } from './verify/export-format.js';
+export { readUnverified } from './verify/expected-checkpoints.js';
+export { parseTrustedKey, type TrustedKey } from './verify/trusted-key.js';
 export { verifyExport } from './verify/verify-export.js';
 export { overdueAfter, Verifier } from './verify/verifier.js';
+export { tenantsToVerify } from './verify/tenants.js';
 export { writeExport } from './verify/write-export.js';
 export { Alarm, Watch } from './watch/watch.js';
 export { ownLog, tiledLog } from './watch/watched-log.js';

@@ -1,27 +1,24 @@
 #!/usr/bin/env python3
 """A verifier of Waybill's audit exports, written from docs/audit-format.md alone.
 
-It shares nothing with the service: Python's standard library, and the openssl binary for Ed25519.
-
-    verify.py EXPORT --vkey KEY [--vkey KEY …] [--checkpoint FILE …]
+    verify.py EXPORT --vkey KEY[@SIZE] [--vkey …] [--checkpoint FILE …]
 
 Prints one JSON object and leaves with 0 (intact), 1 (tampered) or 2 (unverifiable or unreadable).
 """
 
 import argparse
-import base64
-import binascii
-import hashlib
 import json
-import os
-import re
-import struct
-import subprocess
 import sys
-import tempfile
 import uuid
 
+import ed25519
+from reading import Unreadable, lines_of, parse_event, parse_header, parse_note, read_note
+from reigns import Reigns, Wrong, key_id, parse_trusted
+from tree import Tree, int8be, lp, sha256
+
 EXIT_CODES = {"intact": 0, "tampered": 1, "unverifiable": 2, "unreadable": 2}
+UNVERIFIABLE = {"UNKNOWN_KEY", "UNPROVEN_TAIL", "BAD_CHECKPOINT"}
+LATE_AFTER = 86400 * 1000000
 
 
 class Fault(Exception):
@@ -31,281 +28,158 @@ class Fault(Exception):
         self.index = index
 
 
-class Unreadable(Exception):
-    pass
-
-
-def sha256(*parts):
-    return hashlib.sha256(b"".join(parts)).digest()
-
-
-def int8be(number):
-    return struct.pack(">q", number)
-
-
-def lp(text):
-    data = text.encode("utf-8")
-    return struct.pack(">i", len(data)) + data
-
-
-class Ed25519:
-    """Signatures by the openssl binary; public keys as PEM files in a temporary folder."""
-
-    SPKI = bytes.fromhex("302a300506032b6570032100")
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def verify(self, key, message, signature):
-        pem = os.path.join(self.folder, key.hex() + ".pem")
-        if not os.path.exists(pem):
-            body = base64.b64encode(self.SPKI + key).decode()
-            with open(pem, "w", encoding="ascii") as file:
-                file.write(f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n")
-        paths = {}
-        for name, data in (("message", message), ("signature", signature)):
-            paths[name] = os.path.join(self.folder, name)
-            with open(paths[name], "wb") as file:
-                file.write(data)
-        done = subprocess.run(
-            ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", pem, "-rawin",
-             "-in", paths["message"], "-sigfile", paths["signature"]],
-            capture_output=True, check=False)
-        return done.returncode == 0
-
-
-class Tree:
-    """The Merkle tree as a stack of complete subtrees: (number of leaves, root)."""
-
-    def __init__(self):
-        self.size = 0
-        self.stack = []
-
-    def add(self, leaf):
-        self.size += 1
-        self.stack.append((1, leaf))
-        while len(self.stack) > 1 and self.stack[-1][0] == self.stack[-2][0]:
-            count, right = self.stack.pop()
-            _, left = self.stack.pop()
-            self.stack.append((2 * count, sha256(b"\x01", left, right)))
-
-    def root(self):
-        if not self.stack:
-            return sha256(b"")
-        root = self.stack[-1][1]
-        for _, left in reversed(self.stack[:-1]):
-            root = sha256(b"\x01", left, root)
-        return root
-
-
-def key_id(name, key):
-    return sha256(name.encode() + b"\n\x01" + key)[:4]
-
-
-def parse_vkey(text):
-    match = re.fullmatch(r"([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)", text)
-    if not match:
-        raise Unreadable("not a verifier key")
-    name, shown, encoded = match.groups()
-    data = base64.b64decode(encoded, validate=True)
-    if len(data) != 33 or data[0] != 1 or key_id(name, data[1:]).hex() != shown:
-        raise Unreadable("not an Ed25519 verifier key")
-    return name, data[1:]
-
-
-def parse_checkpoint(note):
-    """Returns origin, size, root, the signed text and the signatures (name, key id, signature)."""
-    text, separator, rest = note.rpartition("\n\n")
-    if not separator or not rest.endswith("\n"):
-        raise Unreadable("not a signed note")
-    text += "\n"
-    signatures = []
-    for line in rest[:-1].split("\n"):
-        match = re.fullmatch("\u2014 (\\S+) (\\S+)", line)
-        if not match:
-            raise Unreadable("malformed signature line")
-        data = base64.b64decode(match.group(2), validate=True)
-        signatures.append((match.group(1), data[:4], data[4:]))
-    lines = text.split("\n")
-    if len(lines) < 4 or not re.fullmatch(r"0|[1-9][0-9]*", lines[1]):
-        raise Unreadable("not a checkpoint")
-    root = base64.b64decode(lines[2], validate=True)
-    if len(root) != 32:
-        raise Unreadable("not a checkpoint")
-    return {"origin": lines[0], "size": int(lines[1]), "root": root, "text": text, "signatures": signatures}
-
-
 class Verifier:
-    def __init__(self, header, trusted, kept, crypto):
+    def __init__(self, header, trusted, kept, pure=False):
         self.tenant = header["tenantId"]
         self.origin = header["origin"]
-        # (first leaf, origin, checkpoint key, event key), as the log itself tells
-        self.reigns = []
-        self.sealed = 0
-        self.late = []
+        self.stated = header["size"]
         self.trusted = trusted
-        self.crypto = crypto
+        self.pure = pure
+        self.reigns = Reigns(self.tenant, pure)
         self.tree = Tree()
         self.ends = {}
+        self.sealed = 0
+        self.late = 0
         self.breaks = []
-        self.expected = [(parse_checkpoint(note), "INCONSISTENT") for note in kept]
+        self.own = None
         if header["checkpoint"] is not None:
-            self.expected.append((parse_checkpoint(header["checkpoint"]), "ROOT_MISMATCH"))
+            try:
+                self.own = parse_note(header["checkpoint"])
+            except Unreadable as error:
+                raise Unreadable(str(error), 1) from error
+        for note in kept:
+            keys = [(name, key) for name, key, limit in trusted if note["size"] <= limit]
+            note["authentic"] = self.is_signed(note, keys, "BAD_CHECKPOINT")
+        self.kept = sorted(kept, key=lambda note: note["size"])
 
-    def origin_of(self, size):
-        before = [reign for reign in self.reigns if reign[0] < size] or self.reigns[:1]
-        return before[-1][1] if before else self.origin
+    def verify(self, key, message, signature):
+        return ed25519.verify(key, message, signature, self.pure)
 
-    def compare(self):
-        for checkpoint, code in self.expected:
-            if checkpoint["size"] != self.tree.size:
-                continue
-            if checkpoint["origin"] != self.origin_of(checkpoint["size"]):
-                raise Fault("UNKNOWN_KEY")
-            if checkpoint["root"] != self.tree.root():
-                raise Fault(code)
-            self.check_signatures(checkpoint)
+    def is_signed(self, note, keys, code):
+        """Whether one of the keys signed the note; a wrong signature by one of them is a fault."""
+        found = False
+        for name, shown, signature in note["signatures"]:
+            for known, key in keys:
+                if name == known == note["origin"] and shown == key_id(name, key):
+                    if not self.verify(key, note["text"].encode(), signature):
+                        raise Fault(code)
+                    found = True
+        return found
 
-    def check_signatures(self, checkpoint):
-        size = checkpoint["size"]
-        # The key of the last leaf, or the one that takes over right after it.
-        origin = self.origin_of(size)
-        signers = [reign[2] for at, reign in enumerate(self.reigns)
-                   if reign[1] == origin and reign[0] <= size
-                   and (at + 1 == len(self.reigns) or self.reigns[at + 1][0] >= size)]
-        known = 0
-        for name, shown, signature in checkpoint["signatures"]:
-            for key in signers:
-                if name == origin and shown == key_id(name, key):
-                    if not self.crypto.verify(key, checkpoint["text"].encode(), signature):
-                        raise Fault("BAD_SIGNATURE")
-                    known += 1
-        if known == 0:
+    def authenticate(self, note, keys):
+        if not note["authentic"] and not self.is_signed(note, keys, "BAD_CHECKPOINT"):
             raise Fault("UNKNOWN_KEY")
 
-    def add(self, line):
+    def add(self, event):
         index = self.tree.size
-        if line["index"] != index:
+        preimage = self.check_chain(event, index)
+        self.check_log(event, index)
+        self.tree.add(sha256(b"\x00", preimage, int8be(event["sealedUs"]), event["signature"]))
+        self.compare()
+
+    def check_chain(self, event, index):
+        """Checks the event's place in log and stream, and returns its preimage."""
+        if event["index"] != index:
             raise Fault("GAP", index)
-        stream, version = line["stream"], line["version"]
-        previous = bytes.fromhex(line["prevHash"])
-        stored = bytes.fromhex(line["eventHash"])
-        signature = base64.b64decode(line["signature"], validate=True)
+        stream, version, stored = event["stream"], event["version"], event["eventHash"]
         preimage = b"".join([
-            f"waybill-audit/v{line['format']}\n".encode(), int8be(self.tenant), uuid.UUID(line["eventId"]).bytes,
-            lp(stream), int8be(version), int8be(line["occurredUs"]), lp(line["type"]),
-            uuid.UUID(line["actor"]).bytes, lp(line["body"]), previous])
+            b"waybill-audit/v1\n", int8be(self.tenant), uuid.UUID(event["eventId"]).bytes, lp(stream), int8be(version),
+            int8be(event["occurredUs"]), lp(event["type"]), uuid.UUID(event["actor"]).bytes, lp(event["body"]),
+            event["prevHash"]])
         if sha256(preimage) != stored:
             raise Fault("HASH_MISMATCH", index)
         genesis = sha256(b"waybill-audit/genesis/v1\n", int8be(self.tenant), lp(stream))
         last, end = self.ends.get(stream, (0, genesis))
-        if version > last + 1:
-            raise Fault("GAP", index)
-        if version <= last:
-            raise Fault("FORK", index)
-        if previous != end:
+        if version != last + 1:
+            raise Fault("GAP" if version > last else "FORK", index)
+        if event["prevHash"] != end:
             raise Fault("PREV_MISMATCH", index)
         self.ends[stream] = (version, stored)
-        if index == 0:
-            self.start(line)
-        sealed = int8be(line["sealedUs"])
-        if not self.crypto.verify(self.reigns[-1][3], b"waybill-audit/sig/v1\n" + stored + sealed, signature):
-            raise Fault("BAD_SIGNATURE", index)
-        if line["sealedUs"] < self.sealed:
-            raise Fault("TIME_REVERSED", index)
-        self.sealed = line["sealedUs"]
-        if line["sealedUs"] - line["occurredUs"] > 86400 * 1000000:
-            self.late.append(index)
-        if stream == f"log/{self.tenant}":
-            self.read_log_event(line, index)
-        self.tree.add(sha256(b"\x00", preimage, sealed, signature))
-        self.compare()
+        return preimage
 
-    def start(self, line):
-        if line["stream"] != f"log/{self.tenant}" or line["type"] != "log.started":
+    def check_log(self, event, index):
+        """Checks signature and time, and takes over what the log says of itself."""
+        own = event["type"] if event["stream"] == f"log/{self.tenant}" else None
+        if index == 0 and own != "log.started":
             raise Fault("GAP", 0)
-        snapshot = json.loads(line["body"])["snapshot"]
-        keys = self.keys_of(snapshot["origin"], snapshot["checkpointKey"], snapshot["eventKey"], 0)
-        self.reigns.append((0, snapshot["origin"], *keys))
-
-    def read_log_event(self, line, index):
-        if line["type"] == "log.started" and index > 0:
+        if index > 0 and own == "log.started":
             raise Fault("FORK", index)
-        if line["type"] == "log.key-rotated":
-            self.rotate(json.loads(line["body"])["snapshot"], index)
-        elif line["type"] == "log.resumed":
-            self.resume(json.loads(line["body"])["snapshot"], index)
-
-    def keys_of(self, origin, checkpoint_key, event_key, index):
+        sealed = event["sealedUs"]
         try:
-            name, checkpoints = parse_vkey(checkpoint_key)
-            other, events = parse_vkey(event_key)
-        except Unreadable as error:
+            if index == 0:
+                self.reigns.start(event["body"])
+            message = b"waybill-audit/sig/v1\n" + event["eventHash"] + int8be(sealed)
+            if not self.verify(self.reigns.event_key, message, event["signature"]):
+                raise Wrong
+            if sealed < self.sealed:
+                raise Fault("TIME_REVERSED", index)
+            if own == "log.key-rotated":
+                self.reigns.rotate(event["body"], index, self.tree.root())
+            if own == "log.resumed":
+                self.check_break(index, self.reigns.resume(event["body"], index, self.tree.root()))
+        except Wrong as error:
             raise Fault("BAD_SIGNATURE", index) from error
-        if name != origin or other != origin:
-            raise Fault("BAD_SIGNATURE", index)
-        return checkpoints, events
+        self.sealed = sealed
+        self.late += sealed - event["occurredUs"] > LATE_AFTER
 
-    def rotate(self, snapshot, index):
-        _, origin, *current = self.reigns[-1]
-        old = self.keys_of(origin, snapshot["oldCheckpointKey"], snapshot["oldEventKey"], index)
-        new = self.keys_of(origin, snapshot["newCheckpointKey"], snapshot["newEventKey"], index)
-        root = self.tree.root()
-        message = b"".join([b"waybill-audit/rotation/v1\n", lp(origin), int8be(index), root, *old, *new])
-        sound = (list(old) == current and snapshot["size"] == index and snapshot["root"] == root.hex()
-                 and self.crypto.verify(old[0], message, base64.b64decode(snapshot["oldKeySignature"]))
-                 and self.crypto.verify(new[0], message, base64.b64decode(snapshot["newKeySignature"])))
-        if not sound:
-            raise Fault("BAD_SIGNATURE", index)
-        self.reigns.append((index + 1, origin, *new))
-
-    def resume(self, snapshot, index):
-        _, origin, *current = self.reigns[-1]
-        keys = self.keys_of(snapshot["origin"], snapshot["checkpointKey"], snapshot["eventKey"], index)
-        sound = (list(keys) == current and snapshot["oldOrigin"] == origin and snapshot["size"] == index
-                 and snapshot["root"] == self.tree.root().hex()
-                 and all(reign[1] != snapshot["origin"] for reign in self.reigns))
-        if not sound:
-            raise Fault("BAD_SIGNATURE", index)
-        self.reigns.append((index, snapshot["origin"], *keys))
+    def check_break(self, index, origins):
         self.breaks.append(index)
-        left = {origin, parse_checkpoint(snapshot["abandoned"])["origin"]}
-        if any(kept["origin"] in left and kept["size"] > index for kept, _ in self.expected):
-            raise Fault("INCONSISTENT")
+        for note in self.kept:
+            if note["size"] > index and note["origin"] in origins:
+                self.authenticate(note, self.reigns.checkpoint_keys())
+                raise Fault("INCONSISTENT")
+
+    def compare(self):
+        size = self.tree.size
+        for note in self.kept:
+            if note["size"] == size:
+                self.authenticate(note, self.reigns.signers_of(size))
+                if note["origin"] != self.reigns.origin_at(size):
+                    raise Fault("UNKNOWN_KEY")
+                if note["root"] != self.tree.root():
+                    raise Fault("INCONSISTENT")
+        if self.own and self.own["size"] == size:
+            if not self.is_signed(self.own, self.reigns.signers_of(size), "BAD_SIGNATURE"):
+                raise Fault("UNKNOWN_KEY")
+            if self.own["root"] != self.tree.root():
+                raise Fault("ROOT_MISMATCH")
 
     def finish(self):
-        for checkpoint, _ in self.expected:
-            if checkpoint["size"] > self.tree.size:
-                same = checkpoint["origin"] == self.origin_of(checkpoint["size"])
-                raise Fault("SIZE_BELOW_CHECKPOINT" if same else "UNKNOWN_KEY")
-        if self.reigns and self.reigns[-1][1] != self.origin:
-            raise Fault("UNKNOWN_KEY")
-        known = {(origin, key) for _, origin, key, _ in self.reigns}
-        if self.tree.size > 0 and not known & set(self.trusted):
+        size = self.tree.size
+        for note in self.kept:
+            if note["size"] > size:
+                self.authenticate(note, self.reigns.checkpoint_keys())
+                raise Fault("SIZE_BELOW_CHECKPOINT" if note["origin"] == (self.reigns.origin or self.origin) else "UNKNOWN_KEY")
+        covered = self.own["size"] if self.own else 0
+        if size != covered:
+            raise Fault("SIZE_BELOW_CHECKPOINT") if size < covered else Fault("UNPROVEN_TAIL", covered)
+        if self.stated != size:
+            raise Fault("SIZE_MISMATCH")
+        if self.reigns.origin != self.origin or not self.reigns.are_trusted(self.trusted, size):
             raise Fault("UNKNOWN_KEY")
 
 
-def verify(path, vkeys, checkpoints, folder):
-    trusted = [parse_vkey(text) for text in vkeys]
-    kept = [open(name, encoding="utf-8", newline="").read() for name in checkpoints]
-    with open(path, encoding="utf-8", newline="\n") as export:
-        header = json.loads(export.readline())
-        if header.get("export") != "waybill-audit-export/v1":
-            raise Unreadable("not an export")
-        verifier = None
-        fault = None
-        try:
-            verifier = Verifier(header, trusted, kept, Ed25519(folder))
-            for text in export:
-                verifier.add(json.loads(text))
-            verifier.finish()
-        except Fault as found:
-            fault = found
-    verdict = "intact" if fault is None else "unverifiable" if fault.code == "UNKNOWN_KEY" else "tampered"
-    size = verifier.tree.size if verifier else 0
-    root = verifier.tree.root().hex() if verifier else None
-    return {"verdict": verdict, "code": fault and fault.code, "index": fault and fault.index, "size": size, "root": root,
-            "breaks": verifier.breaks if verifier else [], "late": len(verifier.late) if verifier else 0}
+def verify(file, vkeys, notes, pure=False):
+    """What can be said of an export, given as a binary file; the notes are parsed ones."""
+    lines = lines_of(file)
+    verifier, fault = None, None
+    try:
+        trusted = [parse_trusted(text) for text in vkeys]
+        number, line = next(lines, (1, None))
+        if line is None:
+            raise Unreadable("the file is empty", 1)
+        verifier = Verifier(parse_header(line), trusted, notes, pure)
+        for number, line in lines:
+            verifier.add(parse_event(line, number))
+        verifier.finish()
+    except Fault as found:
+        fault = found
+    except Unreadable as error:
+        return {"verdict": "unreadable", "code": error.code, "line": error.line, "detail": str(error)}
+    verdict = "intact" if fault is None else "unverifiable" if fault.code in UNVERIFIABLE else "tampered"
+    tree = verifier.tree if verifier else Tree()
+    return {"verdict": verdict, "code": fault and fault.code, "index": fault and fault.index, "size": tree.size,
+            "root": tree.root().hex(), "breaks": verifier.breaks if verifier else [], "late": verifier.late if verifier else 0}
 
 
 def main():
@@ -313,12 +187,16 @@ def main():
     parser.add_argument("export")
     parser.add_argument("--vkey", action="append", required=True)
     parser.add_argument("--checkpoint", action="append", default=[])
+    parser.add_argument("--pure", action="store_true", help="do without Python's cryptography")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            result = verify(options.export, options.vkey, options.checkpoint, folder)
-        except (Unreadable, ValueError, KeyError, TypeError, AttributeError, binascii.Error, OSError) as error:
-            result = {"verdict": "unreadable", "detail": str(error)}
+    try:
+        notes = [read_note(path) for path in options.checkpoint]
+        with open(options.export, "rb") as file:
+            result = verify(file, options.vkey, notes, options.pure)
+    except Unreadable as error:
+        result = {"verdict": "unreadable", "code": error.code, "detail": str(error)}
+    except OSError as error:
+        result = {"verdict": "unreadable", "code": None, "detail": str(error)}
     print(json.dumps(result))
     return EXIT_CODES[result["verdict"]]
 

@@ -85,9 +85,13 @@ CREATE TABLE audit.verifications (
   size        bigint NOT NULL,
   root        bytea NOT NULL,
   result      jsonb NOT NULL,
+  signature   bytea,
   CONSTRAINT verifications_pkey PRIMARY KEY (tenant_id, id),
   CONSTRAINT verifications_verdict_check CHECK (verdict IN ('intact', 'tampered', 'unverifiable'))
 );
+
+COMMENT ON COLUMN audit.verifications.signature IS
+  'By whoever verified, where everything was intact and a signing key at hand: a later verification need not read these leaves again.';
 
 CREATE INDEX verifications_finished_idx ON audit.verifications (tenant_id, finished_at);
 

@@ -8,6 +8,8 @@ export interface LogKeys {
   checkpoints: SigningKey;
   /** Signs events. The log itself names it. */
   events: SigningKey;
+  /** Signs what was verified. Nobody else needs to know it. */
+  verifications: SigningKey;
 }
 
 const CONTEXT = Buffer.from('waybill-audit/key/v1\n');
@@ -18,7 +20,7 @@ export function deriveLogKeys(root: SigningKey, tenantId: number): LogKeys {
     const info = Buffer.concat([CONTEXT, lengthPrefixed(use), int8be(tenantId)]);
     return signingKeyOf(Buffer.from(hkdfSync('sha256', seedOf(root), Buffer.alloc(0), info, 32)));
   };
-  return { checkpoints: derive('checkpoints'), events: derive('events') };
+  return { checkpoints: derive('checkpoints'), events: derive('events'), verifications: derive('verifications') };
 }
 
 export function publicKeysOf({ checkpoints, events }: LogKeys): LogPublicKeys {

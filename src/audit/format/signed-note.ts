@@ -1,4 +1,5 @@
 import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
+import { isSoundPublicKey } from './public-key.js';
 
 /**
  * Signed notes of C2SP (https://c2sp.org/signed-note@v1.0.0) with Ed25519, the one algorithm in use here. A verifier
@@ -24,8 +25,10 @@ export class NoteError extends Error {
 
 const ED25519 = 0x01;
 const MAX_SIGNATURES = 100;
+/** Bytes of the longest note. */
+const MAX_NOTE = 1_000_000;
 // Unicode white space, and the plus that parts a key's text.
-const BAD_NAME = /[\s\u0085+]/u;
+const BAD_NAME = /[\p{White_Space}+]/u;
 // ASCII control characters but the newline; a lone surrogate cannot be UTF-8.
 // eslint-disable-next-line no-control-regex
 const BAD_TEXT = /[\u0000-\u0009\u000b-\u001f]|\p{Cs}/u;
@@ -50,8 +53,13 @@ export function keyId(name: string, raw: Buffer, type = ED25519): Buffer {
   return hash('sha256', bytes, 'buffer').subarray(0, 4);
 }
 
+/** Whether an origin, or a key, may be called so. */
+export function isNoteName(name: string): boolean {
+  return name !== '' && !BAD_NAME.test(name) && !BAD_TEXT.test(name);
+}
+
 export function verifierOf(name: string, raw: Buffer, type = ED25519): NoteVerifier {
-  if (name === '' || BAD_NAME.test(name)) throw new NoteError(`"${name}" can't be the name of a key`);
+  if (!isNoteName(name)) throw new NoteError(`"${name}" can't be the name of a key`);
   return { name, keyId: keyId(name, raw, type), publicKey: publicKeyOf(raw), rawPublicKey: raw };
 }
 
@@ -73,6 +81,7 @@ export function parseTypedKey(text: string, type: number): NoteVerifier {
   const [, name = '', id = '', encoded = ''] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/su.exec(text) ?? [];
   const key = decodeBase64(encoded);
   if (!key || key.length !== 33 || key[0] !== type) throw new NoteError('not an Ed25519 verifier key');
+  if (!isSoundPublicKey(key.subarray(1))) throw new NoteError('a weak Ed25519 key, under which anybody signs');
   const verifier = verifierOf(name, key.subarray(1), type);
   if (verifier.keyId.toString('hex') !== id) throw new NoteError("the verifier key's id doesn't belong to its key");
   return verifier;
@@ -131,6 +140,7 @@ export interface NoteSignature {
 /** @throws NoteError */
 export function parseNote(note: string): { text: string; signatures: NoteSignature[] } {
   const split = note.lastIndexOf('\n\n');
+  if (Buffer.byteLength(note) > MAX_NOTE) throw new NoteError(`the note is longer than ${MAX_NOTE} bytes`);
   if (BAD_TEXT.test(note) || split < 0 || !note.endsWith('\n')) throw new NoteError('malformed note');
   const lines = note.slice(split + 2, -1).split('\n');
   if (lines.length > MAX_SIGNATURES) throw new NoteError('the note has too many signatures');
@@ -138,9 +148,9 @@ export function parseNote(note: string): { text: string; signatures: NoteSignatu
 }
 
 function parseSignature(line: string): NoteSignature {
-  const [, name = '', encoded = ''] = /^— (\S+) (\S+)$/u.exec(line) ?? [];
+  const [, name = '', encoded = ''] = /^— ([^ ]+) ([^ ]+)$/u.exec(line) ?? [];
   const bytes = decodeBase64(encoded);
-  if (!bytes || bytes.length < 5 || BAD_NAME.test(name)) throw new NoteError('malformed signature line in the note');
+  if (!bytes || bytes.length < 5 || !isNoteName(name)) throw new NoteError('malformed signature line in the note');
   return { name, id: bytes.subarray(0, 4), signature: bytes.subarray(4) };
 }
 

@@ -9,6 +9,8 @@ export const FAULT_CODES = [
   'UNKNOWN_KEY',
   'SIZE_BELOW_CHECKPOINT',
   'UNPROVEN_TAIL',
+  'SIZE_MISMATCH',
+  'BAD_CHECKPOINT',
   'ROOT_MISMATCH',
   'INCONSISTENT',
   'UNSEALED_OVERDUE',
@@ -36,7 +38,12 @@ export interface Fault {
 export type Verdict = 'intact' | 'tampered' | 'unverifiable';
 
 /** These say nothing about the events: somebody else may know the key, or have the checkpoint. */
-const UNVERIFIABLE: ReadonlySet<FaultCode> = new Set(['UNKNOWN_KEY', 'UNPROVEN_TAIL', 'NOT_WITNESSED']);
+const UNVERIFIABLE: ReadonlySet<FaultCode> = new Set([
+  'UNKNOWN_KEY',
+  'UNPROVEN_TAIL',
+  'NOT_WITNESSED',
+  'BAD_CHECKPOINT',
+]);
 
 export function verdictOf(fault: Fault | null): Verdict {
   if (!fault) return 'intact';

@@ -2,7 +2,14 @@ import type { KeyObject } from 'node:crypto';
 import { verify } from 'node:crypto';
 import { type LogPublicKeys, rotationMessage } from '../format/event-hash.js';
 import { areSameKeys } from '../format/log-keys.js';
-import { NoteError, type NoteVerifier, parseVerifierKey, publicKeyOf, verifierOf } from '../format/signed-note.js';
+import {
+  decodeBase64,
+  NoteError,
+  type NoteVerifier,
+  parseVerifierKey,
+  publicKeyOf,
+  verifierOf,
+} from '../format/signed-note.js';
 import type { Fault } from './fault.js';
 
 /** What the event `log.started` says, the first leaf of every log. */
@@ -177,7 +184,8 @@ function snapshotOf<Body extends { snapshot: object }>(body: string): Body['snap
 }
 
 /** @returns null unless both are verifier keys of that name */
-function keysOf(origin: string, checkpointKey: string, eventKey: string): LogPublicKeys | null {
+function keysOf(origin: unknown, checkpointKey: unknown, eventKey: unknown): LogPublicKeys | null {
+  if (typeof origin !== 'string' || typeof checkpointKey !== 'string' || typeof eventKey !== 'string') return null;
   try {
     const [checkpoints, events] = [parseVerifierKey(checkpointKey), parseVerifierKey(eventKey)];
     if (checkpoints.name !== origin || events.name !== origin) return null;
@@ -188,9 +196,9 @@ function keysOf(origin: string, checkpointKey: string, eventKey: string): LogPub
   }
 }
 
-function isSigned(message: Buffer, signature: string, { checkpointKey }: LogPublicKeys): boolean {
-  const isText = typeof signature === 'string';
-  return isText && verify(null, message, publicKeyOf(checkpointKey), Buffer.from(signature, 'base64'));
+function isSigned(message: Buffer, signature: unknown, { checkpointKey }: LogPublicKeys): boolean {
+  const bytes = typeof signature === 'string' ? decodeBase64(signature) : undefined;
+  return bytes !== undefined && verify(null, message, publicKeyOf(checkpointKey), bytes);
 }
 
 function bad(detail: string): ChainFault {

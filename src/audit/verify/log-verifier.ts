@@ -1,15 +1,8 @@
 import { verify } from 'node:crypto';
-import { type Checkpoint, parseCheckpoint } from '../format/checkpoint.js';
-import {
-  eventPreimage,
-  genesisHash,
-  type HashedEvent,
-  leafHash,
-  sha256,
-  signatureMessage,
-} from '../format/event-hash.js';
+import type { Checkpoint } from '../format/checkpoint.js';
+import { genesisHash, leafHash, sha256, signatureMessage } from '../format/event-hash.js';
 import { CompactTree, type Subtree } from '../format/merkle.js';
-import { NoteError, type NoteVerifier, openNote, parseNote, UnknownSignerError } from '../format/signed-note.js';
+import { type CheckpointTrust, ExpectedCheckpoints, readUnverified } from './expected-checkpoints.js';
 import {
   type Fault,
   FaultFound,
@@ -18,45 +11,55 @@ import {
   type VerificationResult,
   verdictOf,
 } from './fault.js';
-import type { KeyChain, ResumedBody } from './key-chain.js';
+import type { Reign, ResumedBody } from './key-chain.js';
 import { type StreamEnd, StreamTable } from './stream-table.js';
+import { isTrusted } from './trusted-key.js';
 
-/** A sealed event as an export or the database shows it. */
-export interface Leaf {
-  index: number;
-  event: HashedEvent;
+/** An event in its stream. */
+export interface ChainedEvent {
+  stream: string;
+  version: number;
+  prevHash: Buffer;
   /** As stored beside the event. */
   eventHash: Buffer;
-  /** When it was signed, in microseconds since 1970-01-01T00:00:00Z. */
-  sealedUs: number;
-  signature: Buffer;
+  /** The bytes that the hash is over. */
+  preimage: Buffer;
   /** Where the verification begins in the middle: the end of the event's stream before it. */
   before?: StreamEnd;
+}
+
+/** A sealed event as an export or the database shows it. */
+export interface Leaf extends ChainedEvent {
+  index: number;
+  type: string;
+  /** Microseconds since 1970-01-01T00:00:00Z, as is the next. */
+  occurredUs: number;
+  /** When it was signed. */
+  sealedUs: number;
+  signature: Buffer;
+  body: () => string;
 }
 
 /** A day in milliseconds. */
 const LATE_AFTER = 86_400_000;
 
-/** A checkpoint from outside or inside, to be compared with the tree when it has that size. */
-interface Expected extends Checkpoint {
-  note: string;
-  /** The log's last one must be met exactly; others belong to its past. */
-  isLast: boolean;
-}
-
-export interface LogVerifierOptions {
+export interface LogVerifierOptions extends Omit<CheckpointTrust, 'checkSignatures'> {
   tenantId: number;
-  /** What the log is called, by whoever holds it. */
-  origin: string;
-  keys: KeyChain;
-  /** Keys of which one must be in the chain, known from outside. */
-  trusted: readonly NoteVerifier[];
   checkSignatures?: boolean;
   /** Milliseconds from an event to its sealing from which on it is reported as late; a day without it. */
   lateAfter?: number;
   /** The tree of the leaves that were verified earlier. */
   tree?: CompactTree;
   onNode?: (node: Subtree, hash: Buffer) => void;
+}
+
+export interface LogEnd {
+  /** What it is called when leaves come after the log's own last checkpoint. */
+  uncovered: 'UNPROVEN_TAIL' | 'MISSING_CHECKPOINT';
+  /** How many leaves somebody said that there are. */
+  statedSize?: number;
+  /** Whether a log of no leaves, for which nobody vouches, is in order. */
+  mayBeEmpty: boolean;
 }
 
 /**
@@ -70,81 +73,80 @@ export class LogVerifier {
   private readonly tree: CompactTree;
   private readonly fromIndex: number;
   private readonly breaks: LogBreak[] = [];
+  private readonly checkpoints: ExpectedCheckpoints;
   private late: LateSealing | null = null;
   private sealedUs = 0;
-  /** Sorted by size; those that were met are gone. */
-  private readonly expected: Expected[] = [];
   /** Leaves that the log's own last checkpoint covers. */
-  private provenSize: number;
+  private provenSize = 0;
 
   constructor(private readonly options: LogVerifierOptions) {
-    this.tree = options.tree ?? new CompactTree();
-    this.fromIndex = this.tree.size;
-    this.provenSize = this.tree.size;
+    const { tree = new CompactTree(), checkSignatures = true } = options;
+    this.tree = tree;
+    this.fromIndex = tree.size;
+    this.checkpoints = new ExpectedCheckpoints({ ...options, checkSignatures });
   }
 
   get size(): number {
     return this.tree.size;
   }
 
+  /** Names and keys, oldest first, from where the verification began. */
+  get reigns(): readonly Reign[] {
+    return this.options.keys.reigns;
+  }
+
   /**
    * @param note a checkpoint of at least the present size
-   * @param isLast whether it is the log's own last one, rather than one that somebody kept
+   * @param isOwn whether it is the log's own, rather than one that somebody kept
+   * @throws NoteError, CheckpointError when it can't be read
    */
-  expect(note: string, isLast: boolean): void {
-    const checkpoint = readUnverified(note);
-    if (checkpoint.size < this.size) throw new Error(`leaf ${checkpoint.size} is behind this verification`);
-    const place = this.expected.findIndex(({ size }) => size > checkpoint.size);
-    if (isLast) this.provenSize = Math.max(this.provenSize, checkpoint.size);
-    this.expected.splice(place === -1 ? this.expected.length : place, 0, { ...checkpoint, note, isLast });
-    this.compareExpected();
+  expect(note: string, isOwn: boolean): void {
+    const { size } = this.checkpoints.add(note, this.size, isOwn);
+    if (isOwn) this.provenSize = Math.max(this.provenSize, size);
+    if (this.size > 0) this.compareCheckpoints();
   }
 
   /** Checks the next leaf. @returns its hash */
-  add({ index, event, eventHash, sealedUs, signature, before }: Leaf): Buffer {
-    const { keys, checkSignatures = true, onNode } = this.options;
-    const at = { index, stream: event.stream, version: event.version };
+  add(leaf: Leaf): Buffer {
+    const { tenantId, keys, checkSignatures = true, onNode } = this.options;
+    const { index, stream, version, type, preimage, eventHash, sealedUs, signature } = leaf;
+    const at = { index, stream, version };
     if (index !== this.size) this.fail('GAP', `leaf ${this.size} is missing from the log`, { index: this.size });
-    const preimage = this.checkChain(event, eventHash, at, before);
-    if (index === 0) this.readStart(event);
+    this.checkChain(leaf, at);
+    const isOwn = stream === `log/${tenantId}`;
+    if (index === 0) this.readStart(leaf, isOwn);
+    else if (isOwn && type === 'log.started') this.fail('FORK', 'the log is started a second time', at);
     if (checkSignatures && !verify(null, signatureMessage(eventHash, sealedUs), keys.eventKey, signature))
       this.fail('BAD_SIGNATURE', "the signature isn't one by the key in force", at);
-    this.checkTime(event.occurredUs, sealedUs, at);
-    if (event.stream === `log/${event.tenantId}`) this.readLogEvent(event, index);
-    const leaf = leafHash(preimage, sealedUs, signature);
-    this.tree.append(leaf, onNode);
-    this.compareExpected();
-    return leaf;
+    this.checkTime(leaf.occurredUs, sealedUs, at);
+    if (isOwn) this.readLogEvent(leaf);
+    const hash = leafHash(preimage, sealedUs, signature);
+    this.tree.append(hash, onNode);
+    this.compareCheckpoints();
+    return hash;
   }
 
   /** Checks an event that isn't sealed yet; those of a stream follow its leaves. */
-  addUnsealed(event: HashedEvent, eventHash: Buffer, before?: StreamEnd): void {
-    this.checkChain(event, eventHash, { stream: event.stream, version: event.version }, before);
+  addUnsealed(event: ChainedEvent): void {
+    this.checkChain(event, { stream: event.stream, version: event.version });
   }
 
-  /**
-   * To be called when all leaves were added.
-   *
-   * @param uncovered what it is called when leaves come after the log's own last checkpoint
-   */
-  finishLog(uncovered: 'UNPROVEN_TAIL' | 'MISSING_CHECKPOINT'): void {
-    const beyond = this.expected.at(-1);
-    if (beyond) {
-      this.checkOrigin(beyond);
-      this.fail('SIZE_BELOW_CHECKPOINT', `the log has ${this.size} leaves, its checkpoint ${beyond.size}`);
-    }
+  /** To be called when all leaves were added. */
+  finishLog({ uncovered, statedSize = this.size, mayBeEmpty }: LogEnd): void {
+    this.checkpoints.finish(this.size);
     if (this.size > this.provenSize) {
       const what =
         this.provenSize === 0 ? 'no checkpoint covers any of' : `its checkpoint covers ${this.provenSize} of`;
       this.fail(uncovered, `${what} the ${this.size} leaves`, { index: this.provenSize });
     }
+    if (statedSize !== this.size)
+      this.fail('SIZE_MISMATCH', `the header speaks of ${statedSize} leaves, and there are ${this.size}`);
     const { keys, trusted, origin } = this.options;
-    if (this.size > 0 && keys.current?.origin !== origin)
+    if (this.size === 0 && mayBeEmpty) return;
+    if (this.size === 0) this.fail('UNKNOWN_KEY', 'the log has no leaves, so that nobody vouches for it');
+    if (keys.current?.origin !== origin)
       this.fail('UNKNOWN_KEY', `the log says that it is ${keys.current?.origin}, not ${origin}`);
-    const isTrusted = keys.verifiers.some(({ rawPublicKey, name }) =>
-      trusted.some((known) => known.name === name && known.rawPublicKey.equals(rawPublicKey)),
-    );
-    if (this.size > 0 && !isTrusted)
+    if (!isTrusted(keys.reigns, this.size, trusted))
       this.fail('UNKNOWN_KEY', 'the log was sealed by keys that nobody here vouches for');
   }
 
@@ -166,28 +168,28 @@ export class LogVerifier {
     };
   }
 
-  private checkChain(event: HashedEvent, stored: Buffer, at: Partial<Fault>, before?: StreamEnd): Buffer {
-    const { stream, version } = event;
-    const preimage = eventPreimage(event);
-    if (!sha256(preimage).equals(stored)) this.fail('HASH_MISMATCH', 'the event is not the one that was hashed', at);
-    const genesis = genesisHash(event.tenantId, stream);
+  private checkChain(
+    { stream, version, prevHash, eventHash, preimage, before }: ChainedEvent,
+    at: Partial<Fault>,
+  ): void {
+    if (!sha256(preimage).equals(eventHash)) this.fail('HASH_MISMATCH', 'the event is not the one that was hashed', at);
+    const genesis = genesisHash(this.options.tenantId, stream);
     const end = this.streams.get(genesis) ?? before;
     const last = end?.version ?? 0;
     if (version > last + 1) this.fail('GAP', `version ${last + 1} of the stream is missing`, at);
     if (version <= last) this.fail('FORK', 'this version of the stream was there already', at);
-    if (!event.prevHash.equals(end?.hash ?? genesis))
+    if (!prevHash.equals(end?.hash ?? genesis))
       this.fail('PREV_MISMATCH', 'the event follows another one than the one before it', at);
-    this.streams.set(genesis, { version, hash: stored });
+    this.streams.set(genesis, { version, hash: eventHash });
     this.kinds.add(stream.slice(0, stream.indexOf('/')));
-    return preimage;
   }
 
   /** The first leaf names the log and its keys. */
-  private readStart({ tenantId, stream, version, type, body }: HashedEvent): void {
+  private readStart({ stream, version, type, body }: Leaf, isOwn: boolean): void {
     const at = { index: 0, stream, version };
-    if (stream !== `log/${tenantId}` || type !== 'log.started')
-      this.fail('GAP', "the log's first leaf is not the event that starts it", at);
-    const fault = this.options.keys.start(body);
+    if (!isOwn || type !== 'log.started') this.fail('GAP', "the log's first leaf is not the event that starts it", at);
+    this.checkTenant(body(), at);
+    const fault = this.options.keys.start(body());
     if (fault) this.fail(fault.code, fault.detail, at);
   }
 
@@ -202,69 +204,45 @@ export class LogVerifier {
     this.late = { count: count + 1, firstIndex, greatestSeconds: Math.max(greatestSeconds, Math.floor(delay / 1e6)) };
   }
 
-  private readLogEvent({ type, body }: HashedEvent, index: number): void {
+  private readLogEvent({ index, stream, version, type, body }: Leaf): void {
+    if (type !== 'log.key-rotated' && type !== 'log.resumed') return;
     const { keys } = this.options;
     const root = this.tree.root();
-    if (type === 'log.started' && index > 0) this.fail('FORK', 'the log is started a second time', { index });
-    const fault =
-      type === 'log.key-rotated'
-        ? keys.rotate(body, index, root)
-        : type === 'log.resumed'
-          ? keys.resume(body, index, root)
-          : null;
-    if (fault) this.fail(fault.code, fault.detail, { index });
-    if (type === 'log.resumed') this.readBreak(body, index);
+    const at = { index, stream, version };
+    this.checkTenant(body(), at);
+    const fault = type === 'log.resumed' ? keys.resume(body(), index, root) : keys.rotate(body(), index, root);
+    if (fault) this.fail(fault.code, fault.detail, at);
+    if (type === 'log.resumed') this.readBreak(body(), at);
   }
 
-  /** What an earlier name signed beyond the break was left behind. */
-  private readBreak(body: string, index: number): void {
-    const { abandoned, origin, oldOrigin } = (JSON.parse(body) as ResumedBody).snapshot;
-    const left = readUnverified(abandoned);
-    this.breaks.push({ index, origin, abandonedSize: left.size, abandonedNote: abandoned });
-    const lost = this.expected.find(
-      (kept) => (kept.origin === oldOrigin || kept.origin === left.origin) && kept.size > index,
-    );
-    if (!lost) return;
-    const detail = `leaf ${index} says that the log was restored to an older state; a checkpoint of ${lost.size} leaves that was given is of what was left behind`;
-    this.fail('INCONSISTENT', detail);
-  }
-
-  private compareExpected(): void {
-    // Before the first leaf nobody knows who signs.
-    while (this.options.keys.current && this.expected[0]?.size === this.size) {
-      const expected = this.expected.shift()!;
-      const { size, root, isLast, note } = expected;
-      this.checkOrigin(expected);
-      if (root.equals(this.tree.root())) this.checkNote(note, size);
-      else if (isLast) this.fail('ROOT_MISMATCH', `the ${size} leaves have another root than their checkpoint`);
-      else this.fail('INCONSISTENT', `the first ${size} leaves are not those of a checkpoint that was given`);
-    }
-  }
-
-  private checkOrigin({ origin, size }: Expected): void {
-    const { keys } = this.options;
-    const own = keys.originOf(size) ?? this.options.origin;
-    if (origin !== own)
-      this.fail('UNKNOWN_KEY', `the checkpoint of ${size} leaves is of the log ${origin}, not of ${own}`);
-  }
-
-  private checkNote(note: string, size: number): void {
-    if (this.options.checkSignatures === false) return;
+  /** What the log says of itself names whose it is. */
+  private checkTenant(body: string, at: Partial<Fault>): void {
+    let id: unknown;
     try {
-      openNote(note, this.options.keys.signersOf(size));
-    } catch (error) {
-      if (!(error instanceof NoteError)) throw error;
-      const code = error instanceof UnknownSignerError ? 'UNKNOWN_KEY' : 'BAD_SIGNATURE';
-      this.fail(code, `the checkpoint of ${size} leaves: ${error.message}`);
+      id = (JSON.parse(body) as { snapshot?: { id?: unknown } | null } | null)?.snapshot?.id;
+    } catch {
+      this.fail('BAD_SIGNATURE', 'the event about the log is not JSON', at);
     }
+    if (id !== this.options.tenantId) this.fail('BAD_SIGNATURE', 'the event about the log is of another tenant', at);
+  }
+
+  private readBreak(body: string, at: { index: number }): void {
+    const { abandoned, origin, oldOrigin } = (JSON.parse(body) as ResumedBody).snapshot;
+    let left: Checkpoint;
+    try {
+      left = readUnverified(abandoned);
+    } catch {
+      this.fail('BAD_SIGNATURE', 'the resumption of the log names no checkpoint that it left behind', at);
+    }
+    this.breaks.push({ index: at.index, origin, abandonedSize: left.size, abandonedNote: abandoned });
+    this.checkpoints.checkBreak(at.index, [oldOrigin, left.origin]);
+  }
+
+  private compareCheckpoints(): void {
+    this.checkpoints.compare(this.size, () => this.tree.root());
   }
 
   private fail(code: Fault['code'], detail: string, at: Partial<Fault> = {}): never {
     throw new FaultFound({ code, detail, ...at });
   }
-}
-
-/** @throws NoteError, CheckpointError */
-export function readUnverified(note: string): Checkpoint {
-  return parseCheckpoint(parseNote(note).text);
 }

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
 import { originOf } from '../format/checkpoint.js';
-import { NoteError, type NoteVerifier, verifierOf } from '../format/signed-note.js';
+import { verifierOf } from '../format/signed-note.js';
 import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
 import { LogStore } from '../log/log-store.js';
-import { type KeyHolder, openCheckpoint } from '../log/open-log.js';
+import type { KeyHolder } from '../log/open-log.js';
 import { inPoolTransaction } from '../../database/transaction.js';
+import { attest, isAttested, type Verified } from './attestation.js';
 import type { VerificationResult } from './fault.js';
+import type { TrustedKey } from './trusted-key.js';
 import type { WitnessTrust } from './witness-check.js';
 import { verifyDatabase } from './verify-database.js';
 
@@ -39,14 +41,14 @@ export interface VerifyOptions {
   id?: string;
   /** RFC 3339. */
   startedAt?: string;
-  /** Reads only what came after the last verification that found everything intact. */
+  /** Reads only what came after the last verification that found everything intact, and that this signing key signed. */
   incremental?: boolean;
   checkSignatures?: boolean;
   /** Witnesses of the checkpoint that was published last. */
   cosigned?: WitnessTrust;
   skipState?: boolean;
   /** Keys that are trusted besides, with the names that they sign under. */
-  trusted?: readonly NoteVerifier[];
+  trusted?: readonly TrustedKey[];
   checkpoints?: readonly string[];
   /** Milliseconds from an event to its sealing from which on it is reported as late. */
   lateAfter?: number;
@@ -63,11 +65,12 @@ export class Verifier {
     const { pool, origin, directory, keys, overdueAfter } = this.tools;
     const startedAt = options.startedAt ?? new Date().toISOString();
     const name = await inPoolTransaction(pool, (client) => new LogStore(client, tenantId).origin());
+    const called = name ?? originOf(origin, tenantId);
     const trusted = [
-      ...(keys ? [verifierOf(name ?? originOf(origin, tenantId), keys.of(tenantId).checkpoints.publicKey)] : []),
+      ...(keys ? [verifierOf(called, keys.of(tenantId).checkpoints.publicKey)] : []),
       ...(options.trusted ?? []),
     ];
-    const since = options.incremental ? await this.lastIntact(tenantId, trusted) : undefined;
+    const since = options.incremental ? await this.lastIntact(tenantId, called) : undefined;
     const { checkpoints, checkSignatures, cosigned, skipState, lateAfter } = options;
     const result = await verifyDatabase(
       pool,
@@ -98,27 +101,18 @@ export class Verifier {
     this.isStopping = true;
   }
 
-  /** Where the last one ended, if a trusted key signed the checkpoint of that place. */
-  private async lastIntact(
-    tenantId: number,
-    trusted: readonly NoteVerifier[],
-  ): Promise<{ size: number; root: Buffer } | undefined> {
-    const { rows } = await this.tools.pool.query<{ size: number; root: Buffer; note: string }>(
-      `SELECT c.size, c.root, c.note FROM audit.verifications v
-       JOIN audit.checkpoints c ON c.tenant_id = v.tenant_id AND c.size = v.size AND c.root = v.root
-       WHERE v.tenant_id = $1 AND v.verdict = 'intact' AND v.result @> '{"signaturesChecked": true}'
-       ORDER BY v.size DESC LIMIT 1`,
+  /** Where the last one ended that found everything intact, and was signed: a row alone anybody may have written. */
+  private async lastIntact(tenantId: number, origin: string): Promise<Verified | undefined> {
+    const key = this.tools.keys?.of(tenantId).verifications;
+    if (!key) return undefined;
+    const { rows } = await this.tools.pool.query<Omit<Verified, 'origin'> & { signature: Buffer }>(
+      `SELECT size, root, signature FROM audit.verifications
+       WHERE tenant_id = $1 AND verdict = 'intact' AND signature IS NOT NULL ORDER BY size DESC, finished_at DESC LIMIT 10`,
       [tenantId],
     );
-    const [last] = rows;
-    if (!last) return undefined;
-    try {
-      const { size, root } = openCheckpoint(last.note, trusted);
-      return size === last.size && root.equals(last.root) ? { size, root } : undefined;
-    } catch (error) {
-      if (error instanceof NoteError) return undefined; // nobody here knows who signed it
-      throw error;
-    }
+    return rows
+      .map(({ size, root, signature }) => ({ verified: { origin, size, root }, signature }))
+      .find(({ verified, signature }) => isAttested(key, verified, signature))?.verified;
   }
 
   private async keep(
@@ -126,10 +120,15 @@ export class Verifier {
     { id, startedAt, result }: { id: string; startedAt: string; result: VerificationResult },
   ): Promise<void> {
     const { tenantId: _tenant, ...shown } = result;
+    const { origin, verdict, fromIndex, size, signaturesChecked } = result;
+    const root = Buffer.from(result.root, 'hex');
+    const isProof = verdict === 'intact' && signaturesChecked && size > 0;
+    const key = isProof ? this.tools.keys?.of(tenantId).verifications : undefined;
+    const signature = key ? attest(key, { origin, size, root }) : null;
     await this.tools.pool.query(
-      `INSERT INTO audit.verifications (tenant_id, id, started_at, finished_at, verdict, from_index, size, root, result)
-       VALUES ($1, $2, $3, greatest($3::timestamptz, clock_timestamp()), $4, $5, $6, $7, $8)`,
-      [tenantId, id, startedAt, result.verdict, result.fromIndex, result.size, Buffer.from(result.root, 'hex'), shown],
+      `INSERT INTO audit.verifications (tenant_id, id, started_at, finished_at, verdict, from_index, size, root, result, signature)
+       VALUES ($1, $2, $3, greatest($3::timestamptz, clock_timestamp()), $4, $5, $6, $7, $8, $9)`,
+      [tenantId, id, startedAt, verdict, fromIndex, size, root, shown, signature],
     );
   }
 }

@@ -1,23 +1,27 @@
 import { setImmediate } from 'node:timers/promises';
 import type { ClientBase, Pool } from 'pg';
 import { CheckpointError } from '../format/checkpoint.js';
-import type { HashedEvent } from '../format/event-hash.js';
+import { eventPreimage } from '../format/event-hash.js';
+import { areSameKeys } from '../format/log-keys.js';
 import { CompactTree } from '../format/merkle.js';
-import { NoteError, type NoteVerifier } from '../format/signed-note.js';
-import type { CheckpointDirectory } from '../log/checkpoint-directory.js';
+import { NoteError } from '../format/signed-note.js';
+import type { CheckpointDirectory, PublishedNote } from '../log/checkpoint-directory.js';
+import { PublishedLost } from '../log/seal-refused.js';
 import { LogStore, nameOf } from '../log/log-store.js';
 import { inPoolTransaction } from '../../database/transaction.js';
 import { BrokenTreeError, isStored, STORED_LEVELS, TreeReader } from '../log/tree-reader.js';
 import { type Fault, FaultFound, type VerificationResult } from './fault.js';
-import { KeyChain } from './key-chain.js';
-import { LogVerifier, readUnverified } from './log-verifier.js';
+import { readUnverified } from './expected-checkpoints.js';
+import { KeyChain, type Reign } from './key-chain.js';
+import { type ChainedEvent, LogVerifier } from './log-verifier.js';
+import type { TrustedKey } from './trusted-key.js';
 import { requireCosigned, type WitnessTrust } from './witness-check.js';
 import { checkState } from './state-check.js';
 import { type LeafRow, StoredEvents, type UnsealedRow } from './stored-events.js';
 
 export interface DatabaseTrust {
   /** Keys that the verifier knows from elsewhere. */
-  trusted: readonly NoteVerifier[];
+  trusted: readonly TrustedKey[];
   /** Where checkpoints are published; the last one is compared. */
   directory: CheckpointDirectory | null;
   /** Notes that somebody kept. */
@@ -91,7 +95,8 @@ class DatabaseVerification {
       if (published && published.size >= verifier.size) verifier.expect(published.note, false);
       await this.expectCheckpoints(verifier);
       await this.readLeaves(verifier);
-      verifier.finishLog('MISSING_CHECKPOINT');
+      verifier.finishLog({ uncovered: 'MISSING_CHECKPOINT', mayBeEmpty: true });
+      await this.compareKeys(verifier.reigns);
       if (this.trust.cosigned) requireCosigned(published?.note ?? null, this.trust.cosigned);
       unsealed = await this.readUnsealed(verifier);
       const fault = this.trust.skipState ? null : await checkState(this.client, this.tenantId, verifier.kinds);
@@ -131,10 +136,15 @@ class DatabaseVerification {
     return new KeyChain({ ...keys, origin: nameOf({ first, generation: keys.generation }) });
   }
 
-  /** What was verified earlier, if it is there still as it was; else nothing, so that all is read to find what is wrong. */
+  /**
+   * What was verified earlier, if it is there still as it was; else nothing, so that all is read to find what is wrong. Nothing
+   * as well where somebody kept a checkpoint from before, which the leaves must meet.
+   */
   private async verifiedTree(): Promise<CompactTree> {
     const { since } = this.trust;
     if (!since || since.size > (await this.store.size())) return new CompactTree();
+    const kept = await this.keptCheckpoints();
+    if (kept.some((note) => readUnverified(note).size < since.size)) return new CompactTree();
     try {
       const tree = new CompactTree(since.size, await new TreeReader(this.store).peaks(since.size));
       return tree.root().equals(since.root) ? tree : new CompactTree();
@@ -144,22 +154,35 @@ class DatabaseVerification {
     }
   }
 
-  /** The last one in the database, the published one, and those that were given. */
-  private async expectCheckpoints(verifier: LogVerifier): Promise<void> {
+  /** Those that were given, and the published one; one of no leaves says nothing. */
+  private async keptCheckpoints(): Promise<string[]> {
     const { directory, checkpoints = [] } = this.trust;
-    const last = await this.store.lastCheckpoint();
-    const published = await directory?.read(this.tenantId);
-    const kept = [...checkpoints, ...(published && published !== last?.note ? [published] : [])];
-    const reader = new TreeReader(this.store);
-    for (const note of kept) {
-      const { size, root } = readUnverified(note);
-      if (size >= verifier.size) verifier.expect(note, false);
-      else if (!(await reader.root(size)).equals(root))
-        throw new FaultFound({
-          code: 'INCONSISTENT',
-          detail: `the first ${size} leaves are not those of a checkpoint that was given`,
-        });
+    const published = directory && (await this.published(directory));
+    return published && published.size > 0 ? [...checkpoints, published.note] : [...checkpoints];
+  }
+
+  /** The last published checkpoint, which must be there when the log says that it was published. */
+  private async published(directory: CheckpointDirectory): Promise<PublishedNote | null> {
+    let found: PublishedNote | null;
+    try {
+      found = await directory.last(this.tenantId);
+    } catch (error) {
+      if (!(error instanceof PublishedLost)) throw error;
+      throw new FaultFound({ code: 'MISSING_CHECKPOINT', detail: error.message });
     }
+    const told = await this.store.lastPublication();
+    if (told && told.size > 0 && !found) {
+      const detail = `the checkpoint of ${told.size} leaves was published, and nothing is in ${directory.path}: bring it back from a copy`;
+      throw new FaultFound({ code: 'MISSING_CHECKPOINT', detail });
+    }
+    return found;
+  }
+
+  /** The last one in the database, and the kept ones. */
+  private async expectCheckpoints(verifier: LogVerifier): Promise<void> {
+    const last = await this.store.lastCheckpoint();
+    const kept = await this.keptCheckpoints();
+    for (const note of kept) verifier.expect(note, false);
     if (last && last.size >= verifier.size) verifier.expect(last.note, true);
   }
 
@@ -183,19 +206,28 @@ class DatabaseVerification {
     const checkpoint = checkpoints.get(row.index + 1);
     if (checkpoint) verifier.expect(checkpoint, true);
     const leaf = verifier.add({
+      ...this.chained({ ...row, eventId: row.eventId }),
       index: row.index,
-      event: this.hashed({ ...row, eventId: row.eventId }),
-      eventHash: row.eventHash,
+      type: row.type,
+      occurredUs: row.occurredUs,
       sealedUs: row.sealedUs,
       signature: row.signature,
-      before: row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined,
+      body: () => row.body,
     });
     if (!leaf.equals(row.leafHash))
       throw new FaultFound({ code: 'HASH_MISMATCH', detail: 'the leaf is not that of its event', ...at });
   }
 
-  private hashed(row: UnsealedRow | (LeafRow & { eventId: string })): HashedEvent {
-    return { ...row, tenantId: this.tenantId };
+  private chained(row: UnsealedRow | (LeafRow & { eventId: string })): ChainedEvent {
+    const { stream, version, prevHash, eventHash, beforeHash } = row;
+    return {
+      stream,
+      version,
+      prevHash,
+      eventHash,
+      preimage: eventPreimage({ ...row, tenantId: this.tenantId }),
+      before: this.trust.since && beforeHash ? { version: version - 1, hash: beforeHash } : undefined,
+    };
   }
 
   private async missing({ index, stream, version }: LeafRow): Promise<Fault> {
@@ -218,6 +250,20 @@ class DatabaseVerification {
     }
   }
 
+  /** The table of keys says to whoever goes on with the log what the log says itself. */
+  private async compareKeys(reigns: readonly Reign[]): Promise<void> {
+    const stored = await this.store.keys();
+    const later = stored.slice(stored.length - reigns.length);
+    const isSame = reigns.every(
+      (reign, at) => later[at]?.validFrom === reign.validFrom && areSameKeys(later[at], reign),
+    );
+    if (!isSame || (reigns[0]?.validFrom === 0 && stored.length !== reigns.length))
+      throw new FaultFound({
+        code: 'STATE_DRIFT',
+        detail: 'the stored keys of the log are not those that it names itself',
+      });
+  }
+
   /** Events without a leaf: they must be queued, and not for long; hashes and chains hold for them as well. */
   private async readUnsealed(verifier: LogVerifier): Promise<number> {
     const overdueBefore = (Date.now() - this.trust.overdueAfter) * 1000;
@@ -231,8 +277,7 @@ class DatabaseVerification {
 
   /** @param overdueBefore microseconds since 1970 */
   private checkUnsealed(verifier: LogVerifier, row: UnsealedRow, overdueBefore: number): void {
-    const before = row.beforeHash ? { version: row.version - 1, hash: row.beforeHash } : undefined;
-    verifier.addUnsealed(this.hashed(row), row.eventHash, this.trust.since ? before : undefined);
+    verifier.addUnsealed(this.chained(row));
     const at = { stream: row.stream, version: row.version };
     if (!row.isQueued)
       throw new FaultFound({ code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued', ...at });

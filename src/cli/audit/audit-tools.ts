@@ -75,11 +75,6 @@ export function verifierFor({ pool, key, settings, directory }: AuditTools): Ver
   });
 }
 
-export async function allTenants(pool: Pool): Promise<number[]> {
-  const { rows } = await pool.query<{ id: number }>('SELECT id FROM waybill.tenants ORDER BY id');
-  return rows.map(({ id }) => id);
-}
-
 /** The tenant of a log, as its name says; undefined when it isn't one of this service's. */
 export function tenantOf(origin: string, base: string): number | undefined {
   const [tenant = Number.NaN, generation] = origin

@@ -44,8 +44,11 @@ async function printKeys({ pool, key }: AuditTools, vkeys: string[]): Promise<vo
       (client) => verifiedKeys(new LogStore(client, tenantId), held, vkeys),
       'read',
     );
-    for (const { origin, checkpointKey, validFrom } of reigns)
-      console.log(`${verifierKeyText(origin, checkpointKey)}  from ${validFrom}`);
+    // One that was given up vouches for nothing beyond what it signed.
+    for (const [at, { origin, checkpointKey, validFrom }] of reigns.entries()) {
+      const next = reigns[at + 1];
+      console.log(`${verifierKeyText(origin, checkpointKey)}${next ? `@${next.validFrom}` : ''}  from ${validFrom}`);
+    }
   }
 }
 

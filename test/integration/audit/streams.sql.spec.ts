@@ -134,8 +134,8 @@ describe('everything that changes has a history:', () => {
   });
 
   it('only a person is erased, and nobody erases himself', async () => {
-    const service_ = await makeUser();
-    const refused = await admin.post<ProblemAnswer>(`/v1/users/${service_.id}/erasure`, undefined);
+    const shop = await makeUser();
+    const refused = await admin.post<ProblemAnswer>(`/v1/users/${shop.id}/erasure`, undefined);
     expect([refused.status, refused.body.code]).toEqual([403, 'forbidden']);
     const self = await admin.post<ProblemAnswer>(`/v1/users/${adminId}/erasure`, undefined);
     expect([self.status, self.body.code]).toEqual([409, 'would-lock-out']);

@@ -2,14 +2,15 @@ import { createRequire } from 'node:module';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
-import { eventPreimage, int8be } from '../../../src/audit/format/event-hash.js';
+import { int8be } from '../../../src/audit/format/event-hash.js';
 import { verifyConsistency, verifyInclusion } from '../../../src/audit/format/merkle.js';
 import { exportSource } from '../../../src/audit/log/export-source.js';
 import { LogStore } from '../../../src/audit/log/log-store.js';
 import { openCheckpoint } from '../../../src/audit/log/open-log.js';
 import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { TreeReader } from '../../../src/audit/log/tree-reader.js';
-import { type ExportLine, leafOf } from '../../../src/audit/verify/export-format.js';
+import type { ExportLine } from '../../../src/audit/verify/export-format.js';
+import { LeafLines } from '../../../src/audit/verify/leaf-line.js';
 import { verifyExport } from '../../../src/audit/verify/verify-export.js';
 import { writeExport } from '../../../src/audit/verify/write-export.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
@@ -174,9 +175,9 @@ describe('a log of thousands of events', () => {
   }
 
   function entryOf(line: ExportLine, hashes: Buffer[]): SigstoreEntry {
-    const { event, sealedUs, signature } = leafOf(line, 1);
+    const { preimage, sealedUs, signature } = new LeafLines(1).read(Buffer.from(JSON.stringify(line)));
     return {
-      canonicalizedBody: Buffer.concat([eventPreimage(event), int8be(sealedUs), signature]),
+      canonicalizedBody: Buffer.concat([preimage, int8be(sealedUs), signature]),
       inclusionProof: { logIndex: String(line.index), hashes, checkpoint: { envelope: note } },
     };
   }
