@@ -4,6 +4,7 @@ import { type PeriodicTask, PeriodicTasks } from './background/index.js';
 import { DatabaseProbe } from './database/index.js';
 import { CallRecoverer, KeySweeper } from './idempotency/index.js';
 import { type ServiceMetrics, StepCounter } from './observability/index.js';
+import { PaymentWebhooksService } from './payments/index.js';
 import { WorkflowService } from './workflow/index.js';
 
 /** Adds what the parts of the service know of themselves: they count, and don't know that anybody reads it. */
@@ -99,6 +100,15 @@ export function measureParts(app: INestApplicationContext, metrics: ServiceMetri
     'Committed steps of state machines that this process made, by the state they lead to. Replays do not count again.',
     ['machine', 'to'],
     () => steps.all().map(({ step: { machine, to }, times }) => ({ labels: { machine, to }, value: times })),
+  );
+  let conflicts = 0;
+  app.get(PaymentWebhooksService, { strict: false }).onConflict(() => {
+    conflicts += 1;
+  });
+  metrics.counter(
+    'waybill_payment_conflicts_total',
+    "Events of providers that say what can't be so here, so that a person has to look.",
+    () => conflicts,
   );
   metrics.counter(
     'waybill_payments_needing_reconciliation_total',

@@ -2770,7 +2770,19 @@ CREATE DOMAIN waybill.provider_operation AS text COLLATE "C"
   CONSTRAINT provider_operation_check CHECK (VALUE IN ('authorize', 'capture', 'void', 'refund'));
 
 CREATE DOMAIN waybill.event_outcome AS text COLLATE "C"
-  CONSTRAINT event_outcome_check CHECK (VALUE IN ('applied', 'nothing-to-do', 'unknown'));
+  CONSTRAINT event_outcome_check CHECK (VALUE IN ('applied', 'nothing-to-do', 'conflict', 'unknown'));
+
+CREATE DOMAIN waybill.fact_subject AS text COLLATE "C"
+  CONSTRAINT fact_subject_check CHECK (VALUE IN ('payment', 'refund'));
+
+CREATE DOMAIN waybill.provider_fact AS text COLLATE "C"
+  CONSTRAINT provider_fact_check CHECK (VALUE IN ('authorized', 'declined', 'captured', 'voided', 'succeeded', 'failed'));
+
+CREATE DOMAIN waybill.refund_cause AS text COLLATE "C"
+  CONSTRAINT refund_cause_check CHECK (VALUE IN ('request', 'provider', 'dispute'));
+
+COMMENT ON DOMAIN waybill.refund_cause IS
+  'Who gave the money back: a request of ours, somebody at the provider without us, or a bank for a customer who disputes the payment.';
 
 CREATE DOMAIN waybill.provider_name AS text COLLATE "C"
   CONSTRAINT provider_name_format CHECK (length(VALUE) <= 32 AND VALUE ~ '^[a-z][a-z0-9_-]*$');
@@ -2805,6 +2817,7 @@ CREATE TABLE waybill.payments (
   refunded          waybill.minor_units NOT NULL DEFAULT 0,
   refunded_tax      waybill.minor_units NOT NULL DEFAULT 0,
   decline_code      waybill.decline_code,
+  conflicts         int NOT NULL DEFAULT 0,
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   transition_reason text,
@@ -2817,6 +2830,7 @@ CREATE TABLE waybill.payments (
   CONSTRAINT payments_authorized_within_amount CHECK (authorized <= amount),
   CONSTRAINT payments_captured_within_authorized CHECK (captured BETWEEN 0 AND authorized
     AND captured_tax BETWEEN 0 AND tax AND captured - captured_tax BETWEEN 0 AND amount - tax),
+  CONSTRAINT payments_conflicts_counted CHECK (conflicts >= 0),
   CONSTRAINT payments_refunded_within_captured CHECK (
     refunded >= 0 AND refunding >= 0 AND refunded + refunding <= captured
     AND refunded_tax >= 0 AND refunding_tax >= 0 AND refunded_tax + refunding_tax <= captured_tax
@@ -2826,6 +2840,9 @@ CREATE TABLE waybill.payments (
 
 COMMENT ON COLUMN waybill.payments.refunding IS
   'Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.';
+
+COMMENT ON COLUMN waybill.payments.conflicts IS
+  'How many rows of payment_conflicts are open. Like a live payment, one with conflicts keeps its order from being canceled.';
 
 CREATE UNIQUE INDEX payments_live_key ON waybill.payments (tenant_id, order_id)
   WHERE status NOT IN ('declined', 'voided', 'refunded');
@@ -2845,6 +2862,7 @@ CREATE TABLE waybill.refunds (
   amount            waybill.minor_units NOT NULL,
   tax               waybill.minor_units NOT NULL,
   reason            waybill.reason,
+  cause             waybill.refund_cause NOT NULL DEFAULT 'request',
   provider_ref      waybill.provider_text,
   decline_code      waybill.decline_code,
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
@@ -2856,6 +2874,8 @@ CREATE TABLE waybill.refunds (
 );
 
 CREATE INDEX refunds_payment_idx ON waybill.refunds (tenant_id, payment_id, created_at, id);
+
+CREATE UNIQUE INDEX refunds_provider_ref_key ON waybill.refunds (tenant_id, payment_id, provider_ref);
 
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id);
 
@@ -2926,6 +2946,45 @@ COMMENT ON COLUMN waybill.payment_webhook_events.digest IS
 SELECT waybill.make_tenant_table('waybill.payment_webhook_events', 'events of providers are kept as they came', 'UPDATE OR DELETE OR TRUNCATE');
 
 
+CREATE TABLE waybill.payment_conflicts (
+  tenant_id    bigint NOT NULL,
+  provider     waybill.provider_name NOT NULL,
+  event        waybill.provider_text NOT NULL,
+  payment_id   uuid NOT NULL,
+  problem      waybill.reason NOT NULL,
+  refund_id    uuid,
+  subject      waybill.fact_subject,
+  fact         waybill.provider_fact,
+  reference    waybill.provider_text,
+  amount       bigint,
+  decline_code waybill.decline_code,
+  cause        waybill.refund_cause,
+  noticed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  resolved_at  timestamptz,
+  resolved_by  uuid,
+  resolution   waybill.reason,
+  CONSTRAINT payment_conflicts_pkey PRIMARY KEY (tenant_id, provider, event),
+  CONSTRAINT payment_conflicts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
+  CONSTRAINT payment_conflicts_resolved CHECK ((resolved_at IS NULL) = (resolution IS NULL) AND (resolved_at IS NULL) = (resolved_by IS NULL))
+);
+
+COMMENT ON TABLE waybill.payment_conflicts IS
+  'What a provider says of a payment and what can''t be so here: for a person to look at. subject and fact are null where the event could not be read.';
+
+CREATE INDEX payment_conflicts_open_idx ON waybill.payment_conflicts (tenant_id, payment_id, noticed_at) WHERE resolved_at IS NULL;
+
+SELECT waybill.make_tenant_table('waybill.payment_conflicts', 'what a provider said stays on record');
+SELECT waybill.reference_user('waybill.payment_conflicts', 'resolved_by');
+
+CREATE TRIGGER payment_conflicts_10_fixed BEFORE UPDATE ON waybill.payment_conflicts FOR EACH ROW
+  WHEN (OLD.resolved_at IS NOT NULL
+        OR (NEW.tenant_id, NEW.provider, NEW.event, NEW.payment_id, NEW.problem, NEW.refund_id, NEW.subject, NEW.fact, NEW.reference,
+            NEW.amount, NEW.decline_code, NEW.cause, NEW.noticed_at)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.provider, OLD.event, OLD.payment_id, OLD.problem, OLD.refund_id, OLD.subject, OLD.fact,
+            OLD.reference, OLD.amount, OLD.decline_code, OLD.cause, OLD.noticed_at))
+  EXECUTE FUNCTION waybill.refuse_change('a conflict keeps what it is about, and its resolution once there is one');
+
+
 CREATE SCHEMA payment_inbox;
 
 CREATE TABLE payment_inbox.stray_events (
@@ -2944,6 +3003,31 @@ GRANT USAGE ON SCHEMA payment_inbox TO waybill_app;
 
 GRANT SELECT, INSERT ON payment_inbox.stray_events TO waybill_app;
 
+CREATE FUNCTION payment_inbox.tenant_of(p_provider text, p_payment_ref text) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_before text := current_setting('waybill.tenant_id', true);
+  v_tenant bigint;
+  v_found bigint[] := '{}';
+BEGIN
+  -- Tenant by tenant, as the policies want it: a look-up by index for each, for the few events that don't say whose they are.
+  FOR v_tenant IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
+    PERFORM set_config('waybill.tenant_id', v_tenant::text, true);
+    IF EXISTS (SELECT FROM waybill.payments p
+               WHERE p.tenant_id = v_tenant AND p.provider = p_provider AND p.provider_ref = p_payment_ref) THEN
+      v_found := v_found || v_tenant;
+    END IF;
+  END LOOP;
+  PERFORM set_config('waybill.tenant_id', coalesce(v_before, ''), true);
+  RETURN CASE cardinality(v_found) WHEN 1 THEN v_found[1] END;
+END
+$$;
+
+COMMENT ON FUNCTION payment_inbox.tenant_of IS
+  'The tenant whose payment a provider calls by this name; null when there is none, or more than one.';
+
+GRANT EXECUTE ON FUNCTION payment_inbox.tenant_of TO waybill_app;
+
 CREATE TRIGGER stray_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payment_inbox.stray_events
   FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');
 
@@ -2956,6 +3040,7 @@ BEGIN
     'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
     'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
     'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax, 'declineCode', p.decline_code,
+    'conflicts', p.conflicts,
     'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
@@ -2967,7 +3052,7 @@ CREATE FUNCTION waybill.refund_snapshot(r waybill.refunds) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN json_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
-    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'cause', r.cause, 'declineCode', r.decline_code,
     'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
@@ -2984,11 +3069,17 @@ SELECT p.tenant_id, p.id, p.order_id, p.provider, p.provider_ref, p.status, p.ve
                WHERE e.tenant_id = r.tenant_id AND e.stream = 'refund/' || r.id AND e.version = r.version))
           ORDER BY r.created_at, r.id), '[]'::jsonb)
         FROM waybill.refunds r WHERE r.tenant_id = p.tenant_id AND r.payment_id = p.id) AS refunds,
+       CASE WHEN p.conflicts = 0 THEN '[]'::jsonb ELSE (
+         SELECT jsonb_agg(jsonb_build_object('provider', c.provider, 'event', c.event, 'subject', c.subject, 'fact', c.fact,
+           'reference', c.reference, 'amount', c.amount, 'problem', c.problem,
+           'noticedAt', to_char(c.noticed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) ORDER BY c.noticed_at, c.event)
+         FROM waybill.payment_conflicts c
+         WHERE c.tenant_id = p.tenant_id AND c.payment_id = p.id AND c.resolved_at IS NULL) END AS conflicts,
        (SELECT encode(e.event_hash, 'hex') FROM audit.events e
         WHERE e.tenant_id = p.tenant_id AND e.stream = 'payment/' || p.id AND e.version = p.version) AS event_hash
 FROM waybill.payments p;
 
-COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the API shows it.';
+COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds and open conflicts, as the API shows it.';
 
 GRANT SELECT ON waybill.payment_details TO waybill_app;
 
@@ -3039,6 +3130,8 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles) VAL
   ('payment', 'needs_reconciliation', 'declined', '{admin,system}'),
   ('payment', 'needs_reconciliation', 'captured', '{admin,system}'),
   ('payment', 'needs_reconciliation', 'voided', '{admin,system}'),
+  ('payment', 'declined', 'authorized', '{system}'),
+  ('payment', 'declined', 'captured', '{system}'),
   ('payment', 'captured', 'refunded', '{operator,admin,system}'),
   ('payment', 'refunded', 'captured', '{system}'),
   ('refund', 'processing', 'succeeded', '{operator,admin,system}'),
@@ -3048,44 +3141,45 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles) VAL
   ('refund', 'needs_reconciliation', 'failed', '{admin,system}'),
   ('refund', 'succeeded', 'failed', '{system}');
 
-CREATE FUNCTION waybill.check_payment(p_new waybill.payments, p_old waybill.payments) RETURNS void
+CREATE FUNCTION waybill.keep_provider_ref(p_new anyelement, p_old anyelement) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
-    RAISE EXCEPTION 'UPDATE on waybill.payments is refused: a known provider_ref of a payment never changes' USING ERRCODE = 'WB002';
+    RAISE EXCEPTION 'UPDATE on % is refused: a known provider_ref never changes', pg_typeof(p_new) USING ERRCODE = 'WB002';
   END IF;
 END
 $$;
 
-CREATE FUNCTION waybill.check_refund(p_new waybill.refunds, p_old waybill.refunds) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
-    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: a known provider_ref of a refund never changes' USING ERRCODE = 'WB002';
-  END IF;
-END
-$$;
+COMMENT ON FUNCTION waybill.keep_provider_ref IS
+  'A rule of payments and refunds: what the provider calls one, once that is known, is what it is called.';
 
 SELECT waybill.attach_machine('payment',
   p_fixed => '{tenant_id,id,order_id,provider,currency,amount,tax,created_at}',
-  p_rules => 'waybill.check_payment');
+  p_rules => 'waybill.keep_provider_ref');
 
 SELECT waybill.attach_machine('refund',
-  p_fixed => '{tenant_id,id,payment_id,amount,tax,reason,created_at}',
-  p_rules => 'waybill.check_refund');
+  p_fixed => '{tenant_id,id,payment_id,amount,tax,reason,cause,created_at}',
+  p_rules => 'waybill.keep_provider_ref');
 
 -- migrations/sql/payments/4-guards.sql
 
 CREATE FUNCTION waybill.payment_holding_order(p_tenant bigint, p_order uuid) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT jsonb_build_object('code', 'WB030', 'message', format('order %s has a live payment %s, which is %s', p_order, p.id, p.status),
-                            'detail', jsonb_build_object('paymentId', p.id, 'status', p.status), 'hint', 'Void it or refund it first.')
+  SELECT jsonb_build_object(
+    'code', 'WB030',
+    'message', format('order %s has a payment %s, which is %s%s', p_order, p.id, p.status,
+                      CASE WHEN p.conflicts > 0 THEN ' and of which its provider says something else' END),
+    'detail', jsonb_build_object('paymentId', p.id, 'status', p.status, 'conflicts', p.conflicts),
+    'hint', CASE WHEN p.conflicts > 0 THEN 'waybill.payment_conflicts says what; waybill.resolve_payment_conflict ends it.'
+                 ELSE 'Void it or refund it first.' END)
   FROM waybill.payments p
-  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded')
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order
+    AND (p.status NOT IN ('declined', 'voided', 'refunded') OR p.conflicts > 0)
+  ORDER BY p.conflicts DESC LIMIT 1
 $$;
 
 COMMENT ON FUNCTION waybill.payment_holding_order IS
-  'What an order''s live payment has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
+  'What an order''s live payment, or one with open conflicts, has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
 
 GRANT EXECUTE ON FUNCTION waybill.payment_holding_order TO waybill_app;
 
@@ -3305,7 +3399,8 @@ DECLARE
   v_payment waybill.payments;
   v_amount bigint;
   v_tax bigint;
-  v_settled timestamptz := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
+  v_most bigint;
+  v_settled timestamptz;
 BEGIN
   SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
   v_payment := waybill.lock_payment(p_tenant, v_attempt.payment_id);
@@ -3314,6 +3409,12 @@ BEGIN
   v_amount := coalesce(p_amount, v_attempt.amount);
   v_tax := CASE v_amount WHEN v_attempt.amount THEN v_attempt.tax
                          ELSE waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax) END;
+  -- A provider that says it did another amount than it could: what it really did nobody here can tell.
+  v_most := CASE v_attempt.operation WHEN 'authorize' THEN v_payment.amount WHEN 'capture' THEN v_payment.authorized ELSE v_attempt.amount END;
+  IF p_result = 'succeeded' AND (v_amount NOT BETWEEN 1 AND v_most OR (v_attempt.operation = 'refund' AND v_amount <> v_most)) THEN
+    p_result := 'needs_reconciliation';
+  END IF;
+  v_settled := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
 
   IF v_attempt.settled_at IS NOT NULL OR v_attempt.status = p_result THEN
     NULL;
@@ -3355,7 +3456,7 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.settle_payment_attempt IS
-  'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell. An attempt that has ended is left as it is.';
+  'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell, as with an amount that can''t be. An attempt that has ended is left as it is.';
 
 GRANT EXECUTE ON FUNCTION waybill.settle_payment_attempt TO waybill_app;
 
@@ -3375,6 +3476,20 @@ BEGIN
     AND a.status IN ('processing', 'needs_reconciliation');
   v_is_mine := FOUND AND v_pending.operation = v_operation;
 
+  IF p_fact = 'captured' AND (v_payment.status = 'voided'
+                              OR v_payment.status IN ('captured', 'refunded') AND p_amount <> v_payment.captured) THEN
+    RAISE EXCEPTION 'the provider took % of a payment that is %, with % captured', coalesce(p_amount::text, 'money'), v_payment.status, v_payment.captured
+      USING ERRCODE = 'WB034';
+  END IF;
+  -- After a decline, only what the provider holds or took all the same is news: by another card, or by hand.
+  IF v_payment.status = 'declined' AND p_fact IN ('authorized', 'captured') THEN
+    UPDATE waybill.payments p
+    SET status = p_fact, authorized = coalesce(p_amount, p.amount), provider_ref = coalesce(p.provider_ref, p_provider_ref),
+        captured = CASE p_fact WHEN 'captured' THEN coalesce(p_amount, p.amount) ELSE 0 END,
+        captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(coalesce(p_amount, p.amount), p.amount, p.tax) ELSE 0 END
+    WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    RETURN 'applied';
+  END IF;
   -- Facts come late and in any order. What a payment has left behind says nothing new of it.
   IF v_payment.status IN ('declined', 'captured', 'voided', 'refunded')
      OR (p_fact IN ('authorized', 'declined') AND NOT v_is_mine) THEN
@@ -3401,19 +3516,63 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.apply_payment_fact IS
-  'Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do.';
+  'Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do; refuses what can''t be.';
 
-CREATE FUNCTION waybill.apply_refund_fact(p_tenant bigint, p_refund uuid, p_fact text, p_provider_ref text, p_decline_code text) RETURNS text
+CREATE FUNCTION waybill.book_foreign_refund(
+  p_payment waybill.payments, p_refund uuid, p_provider_ref text, p_amount bigint, p_reason text, p_cause text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_left bigint := p_payment.captured - p_payment.refunded - p_payment.refunding;
+  v_left_tax bigint := p_payment.captured_tax - p_payment.refunded_tax - p_payment.refunding_tax;
+  v_tax bigint := waybill.share_of_tax(p_amount, nullif(v_left, 0), v_left_tax);
+  v_now timestamptz := clock_timestamp();
+BEGIN
+  IF p_amount BETWEEN 1 AND v_left THEN
+    INSERT INTO waybill.refunds (tenant_id, id, payment_id, amount, tax, reason, cause, provider_ref, created_at, updated_at)
+    VALUES (p_payment.tenant_id, p_refund, p_payment.id, p_amount, v_tax, p_reason, p_cause, p_provider_ref, v_now, v_now);
+    WITH refund AS (
+      UPDATE waybill.refunds r SET status = 'succeeded' WHERE r.tenant_id = p_payment.tenant_id AND r.id = p_refund
+    )
+    UPDATE waybill.payments p
+    SET refunded = p.refunded + p_amount, refunded_tax = p.refunded_tax + v_tax,
+        status = CASE WHEN p.refunded + p_amount = p.captured THEN 'refunded' ELSE p.status END
+    WHERE p.tenant_id = p_payment.tenant_id AND p.id = p_payment.id;
+  ELSE
+    RAISE EXCEPTION 'the provider gave back % of a payment that has % left to refund', coalesce(p_amount::text, 'an unknown amount'), v_left
+      USING ERRCODE = 'WB034';
+  END IF;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.book_foreign_refund IS
+  'Books a refund that nobody here asked for: one made at the provider, or by a bank in a dispute. The tax in it is in proportion.';
+
+CREATE FUNCTION waybill.apply_refund_fact(
+  p_tenant bigint, p_payment uuid, p_refund uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text,
+  p_cause text, p_new_refund uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
   v_refund waybill.refunds;
   v_attempt uuid;
 BEGIN
-  PERFORM waybill.lock_payment(p_tenant, r.payment_id) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund;
-  SELECT r.* INTO v_refund FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund FOR NO KEY UPDATE;
+  SELECT r.* INTO v_refund FROM waybill.refunds r
+  WHERE r.tenant_id = p_tenant AND r.payment_id = p_payment
+    AND CASE WHEN p_refund IS NULL THEN r.provider_ref = p_provider_ref ELSE r.id = p_refund END
+  FOR NO KEY UPDATE;
+  IF v_refund.id IS NULL THEN
+    IF p_fact = 'failed' THEN
+      RETURN 'nothing-to-do';
+    END IF;
+    PERFORM waybill.book_foreign_refund(v_payment, p_new_refund, p_provider_ref, p_amount, p_decline_code, p_cause);
+    RETURN 'applied';
+  END IF;
+  IF p_amount <> v_refund.amount THEN
+    RAISE EXCEPTION 'the provider says % of refund %, which is of %', p_amount, v_refund.id, v_refund.amount USING ERRCODE = 'WB034';
+  END IF;
   IF v_refund.status IN ('processing', 'needs_reconciliation') THEN
     SELECT a.id INTO STRICT v_attempt FROM waybill.payment_attempts a
-    WHERE a.tenant_id = p_tenant AND a.refund_id = p_refund AND a.settled_at IS NULL;
+    WHERE a.tenant_id = p_tenant AND a.refund_id = v_refund.id AND a.settled_at IS NULL;
     PERFORM waybill.settle_payment_attempt(p_tenant, v_attempt, CASE p_fact WHEN 'failed' THEN 'refused' ELSE 'succeeded' END,
                                            p_provider_ref, NULL, p_decline_code);
     RETURN 'applied';
@@ -3421,56 +3580,115 @@ BEGIN
   IF v_refund.status <> 'succeeded' OR p_fact <> 'failed' THEN
     RETURN 'nothing-to-do';
   END IF;
-  -- A bank can send a refund back days later. The payment holds the money again, and is live again unless another one is.
+  -- A bank can send a refund back days later, and a dispute can be won. The payment holds the money again, and is live again
+  -- unless another one is.
   WITH refund AS (
-    UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = p_refund
+    UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = v_refund.id
   )
   UPDATE waybill.payments p
   SET refunded = p.refunded - v_refund.amount, refunded_tax = p.refunded_tax - v_refund.tax,
       status = CASE WHEN p.status = 'refunded' AND NOT EXISTS (
         SELECT FROM waybill.payments o WHERE o.tenant_id = p_tenant AND o.order_id = p.order_id AND o.id <> p.id
           AND o.status NOT IN ('declined', 'voided', 'refunded')) THEN 'captured' ELSE p.status END
-  WHERE p.tenant_id = p_tenant AND p.id = v_refund.payment_id;
+  WHERE p.tenant_id = p_tenant AND p.id = p_payment;
   RETURN 'applied';
 END
 $$;
 
 COMMENT ON FUNCTION waybill.apply_refund_fact IS
-  'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. Returns applied or nothing-to-do.';
+  'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. p_refund null is one that is known by the provider''s name of it, or not at all: it is booked then, as p_new_refund. Returns applied or nothing-to-do; refuses what can''t be.';
 
 CREATE FUNCTION waybill.keep_webhook_event(
-  p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text,
-  p_fact text, p_amount bigint, p_decline_code text) RETURNS text
+  p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_payment_ref text,
+  p_subject text, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text, p_cause text, p_new_refund uuid, p_problem text,
+  OUT outcome text, OUT payment_id uuid)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_attempt record;
-  v_outcome text := 'unknown';
+  v_refund uuid;
 BEGIN
   -- A second delivery of the same event waits here for the first one.
   PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || '/' || p_provider || '/' || p_event, 20));
   IF EXISTS (SELECT FROM waybill.payment_webhook_events e
              WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event = p_event) THEN
-    RETURN 'seen';
+    outcome := 'seen';
+    RETURN;
   END IF;
-  SELECT a.payment_id, a.refund_id INTO v_attempt
+  -- By what was asked of the provider under this key, or, for what nobody here asked for, by the provider's name of the payment.
+  SELECT a.payment_id, a.refund_id INTO payment_id, v_refund
   FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.id = a.payment_id
   WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider;
-  IF v_attempt.payment_id IS NOT NULL AND p_fact IS NOT NULL THEN
-    v_outcome := CASE
-      WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, v_attempt.payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
-      WHEN v_attempt.refund_id IS NOT NULL THEN waybill.apply_refund_fact(p_tenant, v_attempt.refund_id, p_fact, p_provider_ref, p_decline_code)
-      ELSE 'unknown' END;
+  IF payment_id IS NULL THEN
+    SELECT p.id INTO payment_id FROM waybill.payments p
+    WHERE p.tenant_id = p_tenant AND p.provider = p_provider AND p.provider_ref = p_payment_ref;
   END IF;
+  outcome := CASE
+    WHEN payment_id IS NULL THEN 'unknown'
+    WHEN p_problem IS NOT NULL THEN 'conflict'
+    WHEN p_fact IS NULL THEN 'unknown'
+    WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
+    ELSE waybill.apply_refund_fact(p_tenant, payment_id, v_refund, p_fact, p_provider_ref, p_amount, p_decline_code, p_cause, p_new_refund)
+    END;
   INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event, type, payment_id, outcome, digest)
-  VALUES (p_tenant, p_provider, p_event, p_type, v_attempt.payment_id, v_outcome, p_digest);
-  RETURN v_outcome;
+  VALUES (p_tenant, p_provider, p_event, p_type, payment_id, outcome, p_digest);
+  IF outcome = 'conflict' THEN
+    PERFORM waybill.lock_payment(p_tenant, payment_id);
+    INSERT INTO waybill.payment_conflicts
+      (tenant_id, provider, event, payment_id, problem, refund_id, subject, fact, reference, amount, decline_code, cause)
+    VALUES (p_tenant, p_provider, p_event, payment_id, p_problem, v_refund, p_subject, p_fact, p_provider_ref, p_amount, p_decline_code, p_cause);
+    UPDATE waybill.payments p SET conflicts = p.conflicts + 1 WHERE p.tenant_id = p_tenant AND p.id = keep_webhook_event.payment_id;
+  END IF;
 END
 $$;
 
 COMMENT ON FUNCTION waybill.keep_webhook_event IS
-  'Keeps a provider''s event and applies its fact, once. Returns applied, nothing-to-do, unknown, or seen for one that came before.';
+  'Keeps a provider''s event and applies its fact, once, or, with a problem, keeps it as a conflict of the payment it is about. Outcome: applied, nothing-to-do, conflict, unknown, or seen for one that came before.';
 
-GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event TO waybill_app;
+CREATE FUNCTION waybill.resolve_payment_conflict(p_tenant bigint, p_provider text, p_event text, p_resolution text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_payment uuid;
+BEGIN
+  SELECT c.payment_id INTO v_payment FROM waybill.payment_conflicts c
+  WHERE c.tenant_id = p_tenant AND c.provider = p_provider AND c.event = p_event;
+  PERFORM waybill.lock_payment(p_tenant, v_payment);
+  UPDATE waybill.payment_conflicts c
+  SET resolved_at = clock_timestamp(), resolved_by = current_setting('waybill.actor')::uuid, resolution = p_resolution
+  WHERE c.tenant_id = p_tenant AND c.provider = p_provider AND c.event = p_event AND c.resolved_at IS NULL;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no open conflict by the event % of %', p_event, p_provider
+      USING ERRCODE = 'WB035', HINT = 'SELECT * FROM waybill.payment_conflicts WHERE resolved_at IS NULL lists them.';
+  END IF;
+  UPDATE waybill.payments p SET conflicts = p.conflicts - 1 WHERE p.tenant_id = p_tenant AND p.id = v_payment;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.resolve_payment_conflict IS
+  'Ends a conflict: somebody looked at the provider, put right what was wrong, and says how. For waybill_owner.';
+
+CREATE FUNCTION waybill.retry_payment_conflict(p_tenant bigint, p_provider text, p_event text, p_new_refund uuid) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  c waybill.payment_conflicts;
+  v_outcome text;
+BEGIN
+  SELECT x.* INTO c FROM waybill.payment_conflicts x
+  WHERE x.tenant_id = p_tenant AND x.provider = p_provider AND x.event = p_event AND x.fact IS NOT NULL AND x.resolved_at IS NULL;
+  IF c.event IS NULL THEN
+    RETURN 'nothing-to-do';
+  END IF;
+  v_outcome := CASE c.subject
+    WHEN 'payment' THEN waybill.apply_payment_fact(p_tenant, c.payment_id, c.fact, c.reference, c.amount, c.decline_code)
+    ELSE waybill.apply_refund_fact(p_tenant, c.payment_id, c.refund_id, c.fact, c.reference, c.amount, c.decline_code, c.cause, p_new_refund)
+    END;
+  PERFORM waybill.resolve_payment_conflict(p_tenant, p_provider, p_event, 'it fits what came after it: ' || v_outcome);
+  RETURN v_outcome;
+END
+$$;
+
+COMMENT ON FUNCTION waybill.retry_payment_conflict IS
+  'Applies the fact of a conflict after all, since facts come in any order; refuses what still can''t be.';
+
+GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event, waybill.retry_payment_conflict TO waybill_app;
 
 -- migrations/sql/simulated-provider/1-books.sql
 

@@ -11,7 +11,13 @@ CREATE DOMAIN waybill.decline_code AS text COLLATE "C";
 ALTER DOMAIN waybill.decline_code ADD CONSTRAINT decline_code_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 100)));
 
 CREATE DOMAIN waybill.event_outcome AS text COLLATE "C";
-ALTER DOMAIN waybill.event_outcome ADD CONSTRAINT event_outcome_check CHECK ((VALUE = ANY (ARRAY['applied'::text, 'nothing-to-do'::text, 'unknown'::text])));
+ALTER DOMAIN waybill.event_outcome ADD CONSTRAINT event_outcome_check CHECK ((VALUE = ANY (ARRAY['applied'::text, 'nothing-to-do'::text, 'conflict'::text, 'unknown'::text])));
+
+CREATE DOMAIN waybill.fact_subject AS text COLLATE "C";
+ALTER DOMAIN waybill.fact_subject ADD CONSTRAINT fact_subject_check CHECK ((VALUE = ANY (ARRAY['payment'::text, 'refund'::text])));
+
+CREATE DOMAIN waybill.provider_fact AS text COLLATE "C";
+ALTER DOMAIN waybill.provider_fact ADD CONSTRAINT provider_fact_check CHECK ((VALUE = ANY (ARRAY['authorized'::text, 'declined'::text, 'captured'::text, 'voided'::text, 'succeeded'::text, 'failed'::text])));
 
 CREATE DOMAIN waybill.provider_key AS text COLLATE "C";
 ALTER DOMAIN waybill.provider_key ADD CONSTRAINT provider_key_format CHECK (((length(VALUE) = 64) AND (VALUE ~ '^[0-9a-f]+$'::text)));
@@ -25,6 +31,10 @@ ALTER DOMAIN waybill.provider_operation ADD CONSTRAINT provider_operation_check 
 CREATE DOMAIN waybill.provider_text AS text COLLATE "C";
 ALTER DOMAIN waybill.provider_text ADD CONSTRAINT provider_text_length CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
 COMMENT ON DOMAIN waybill.provider_text IS 'What a provider calls something of its own: a payment, a method, an event.';
+
+CREATE DOMAIN waybill.refund_cause AS text COLLATE "C";
+ALTER DOMAIN waybill.refund_cause ADD CONSTRAINT refund_cause_check CHECK ((VALUE = ANY (ARRAY['request'::text, 'provider'::text, 'dispute'::text])));
+COMMENT ON DOMAIN waybill.refund_cause IS 'Who gave the money back: a request of ours, somebody at the provider without us, or a bank for a customer who disputes the payment.';
 
 CREATE TABLE payment_inbox.stray_events (
   provider waybill.provider_name NOT NULL,
@@ -78,6 +88,37 @@ CREATE TRIGGER payment_attempts_10_identity BEFORE UPDATE ON waybill.payment_att
 GRANT SELECT ON waybill.payment_attempts TO waybill_app;
 COMMENT ON CONSTRAINT payment_attempts_provider_key_key on waybill.payment_attempts IS 'Outlives the client''s key: the provider may still know it when that is forgotten here, and would answer for the old request.';
 COMMENT ON TABLE waybill.payment_attempts IS 'One row for each thing that is asked of a provider: enough to ask again under the same key, without the client.';
+
+CREATE TABLE waybill.payment_conflicts (
+  tenant_id bigint NOT NULL,
+  provider waybill.provider_name NOT NULL,
+  event waybill.provider_text NOT NULL,
+  payment_id uuid NOT NULL,
+  problem waybill.reason NOT NULL,
+  refund_id uuid,
+  subject waybill.fact_subject,
+  fact waybill.provider_fact,
+  reference waybill.provider_text,
+  amount bigint,
+  decline_code waybill.decline_code,
+  cause waybill.refund_cause,
+  noticed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+  resolved_at timestamp with time zone,
+  resolved_by uuid,
+  resolution waybill.reason
+);
+ALTER TABLE waybill.payment_conflicts ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+ALTER TABLE waybill.payment_conflicts ADD CONSTRAINT payment_conflicts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments(tenant_id, id);
+ALTER TABLE waybill.payment_conflicts ADD CONSTRAINT payment_conflicts_pkey PRIMARY KEY (tenant_id, provider, event);
+ALTER TABLE waybill.payment_conflicts ADD CONSTRAINT payment_conflicts_resolved CHECK ((((resolved_at IS NULL) = (resolution IS NULL)) AND ((resolved_at IS NULL) = (resolved_by IS NULL))));
+ALTER TABLE waybill.payment_conflicts ADD CONSTRAINT payment_conflicts_user_fkey FOREIGN KEY (tenant_id, resolved_by) REFERENCES waybill.users(tenant_id, id);
+CREATE INDEX payment_conflicts_open_idx ON waybill.payment_conflicts USING btree (tenant_id, payment_id, noticed_at) WHERE (resolved_at IS NULL);
+CREATE POLICY payment_conflicts_tenant ON waybill.payment_conflicts FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
+CREATE TRIGGER payment_conflicts_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.payment_conflicts FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
+CREATE TRIGGER payment_conflicts_00_refused BEFORE DELETE OR TRUNCATE ON waybill.payment_conflicts FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('what a provider said stays on record');
+CREATE TRIGGER payment_conflicts_10_fixed BEFORE UPDATE ON waybill.payment_conflicts FOR EACH ROW WHEN (((old.resolved_at IS NOT NULL) OR (((((((((((((new.tenant_id IS DISTINCT FROM old.tenant_id) OR ((new.provider)::text IS DISTINCT FROM (old.provider)::text)) OR ((new.event)::text IS DISTINCT FROM (old.event)::text)) OR (new.payment_id IS DISTINCT FROM old.payment_id)) OR ((new.problem)::text IS DISTINCT FROM (old.problem)::text)) OR (new.refund_id IS DISTINCT FROM old.refund_id)) OR ((new.subject)::text IS DISTINCT FROM (old.subject)::text)) OR ((new.fact)::text IS DISTINCT FROM (old.fact)::text)) OR ((new.reference)::text IS DISTINCT FROM (old.reference)::text)) OR (new.amount IS DISTINCT FROM old.amount)) OR ((new.decline_code)::text IS DISTINCT FROM (old.decline_code)::text)) OR ((new.cause)::text IS DISTINCT FROM (old.cause)::text)) OR (new.noticed_at IS DISTINCT FROM old.noticed_at)))) EXECUTE FUNCTION waybill.refuse_change('a conflict keeps what it is about, and its resolution once there is one');
+GRANT SELECT ON waybill.payment_conflicts TO waybill_app;
+COMMENT ON TABLE waybill.payment_conflicts IS 'What a provider says of a payment and what can''t be so here: for a person to look at. subject and fact are null where the event could not be read.';
 
 CREATE TABLE waybill.payment_status_history (
   tenant_id bigint NOT NULL,
@@ -142,6 +183,7 @@ CREATE TABLE waybill.payments (
   refunded waybill.minor_units DEFAULT 0 NOT NULL,
   refunded_tax waybill.minor_units DEFAULT 0 NOT NULL,
   decline_code waybill.decline_code,
+  conflicts integer DEFAULT 0 NOT NULL,
   created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
   updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
   transition_reason text
@@ -150,6 +192,7 @@ ALTER TABLE waybill.payments ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_amount_range CHECK ((((amount)::bigint >= 1) AND ((tax)::bigint <= (amount)::bigint)));
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_authorized_within_amount CHECK (((authorized)::bigint <= (amount)::bigint));
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_captured_within_authorized CHECK (((((captured)::bigint >= 0) AND ((captured)::bigint <= (authorized)::bigint)) AND (((captured_tax)::bigint >= 0) AND ((captured_tax)::bigint <= (tax)::bigint)) AND ((((captured)::bigint - (captured_tax)::bigint) >= 0) AND (((captured)::bigint - (captured_tax)::bigint) <= ((amount)::bigint - (tax)::bigint)))));
+ALTER TABLE waybill.payments ADD CONSTRAINT payments_conflicts_counted CHECK ((conflicts >= 0));
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_order_fkey FOREIGN KEY (tenant_id, order_id) REFERENCES waybill.orders(tenant_id, id);
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_pkey PRIMARY KEY (tenant_id, id);
 ALTER TABLE waybill.payments ADD CONSTRAINT payments_provider_ref_key UNIQUE (tenant_id, provider, provider_ref);
@@ -164,6 +207,7 @@ CREATE TRIGGER payments_50_record_insert AFTER INSERT ON waybill.payments FOR EA
 CREATE TRIGGER payments_50_record_update AFTER UPDATE ON waybill.payments FOR EACH ROW EXECUTE FUNCTION audit.record_payment();
 GRANT SELECT ON waybill.payments TO waybill_app;
 GRANT SELECT ON waybill.payments TO waybill_audit;
+COMMENT ON COLUMN waybill.payments.conflicts IS 'How many rows of payment_conflicts are open. Like a live payment, one with conflicts keeps its order from being canceled.';
 COMMENT ON COLUMN waybill.payments.refunding IS 'Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.';
 COMMENT ON INDEX waybill.payments_live_key IS 'At most one live payment an order, whatever becomes of idempotency keys. Every state that holds money or may yet is live.';
 
@@ -201,6 +245,7 @@ CREATE TABLE waybill.refunds (
   amount waybill.minor_units NOT NULL,
   tax waybill.minor_units NOT NULL,
   reason waybill.reason,
+  cause waybill.refund_cause DEFAULT 'request'::text NOT NULL,
   provider_ref waybill.provider_text,
   decline_code waybill.decline_code,
   created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
@@ -213,6 +258,7 @@ ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_payment_fkey FOREIGN KEY (ten
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id);
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_status_check CHECK ((status = ANY (ARRAY['processing'::text, 'succeeded'::text, 'failed'::text, 'needs_reconciliation'::text])));
 CREATE INDEX refunds_payment_idx ON waybill.refunds USING btree (tenant_id, payment_id, created_at, id);
+CREATE UNIQUE INDEX refunds_provider_ref_key ON waybill.refunds USING btree (tenant_id, payment_id, provider_ref);
 CREATE POLICY refunds_tenant ON waybill.refunds FOR ALL TO PUBLIC USING ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint)) WITH CHECK ((tenant_id = (NULLIF(current_setting('waybill.tenant_id'::text, true), ''::text))::bigint));
 CREATE TRIGGER refunds_00_context BEFORE INSERT OR DELETE OR UPDATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.require_context();
 CREATE TRIGGER refunds_00_refused BEFORE DELETE OR TRUNCATE ON waybill.refunds FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('money that moved is never forgotten');
@@ -232,6 +278,8 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, req
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'capturing', 'authorized', '{operator,admin,system}', 'false', '{}');
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'capturing', 'captured', '{operator,admin,system}', 'false', '{}');
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'capturing', 'needs_reconciliation', '{operator,admin,system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'declined', 'authorized', '{system}', 'false', '{}');
+INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'declined', 'captured', '{system}', 'false', '{}');
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'authorized', '{admin,system}', 'false', '{}');
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'captured', '{admin,system}', 'false', '{}');
 INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles, requires_reason, guards) VALUES ('payment', 'needs_reconciliation', 'declined', '{admin,system}', 'false', '{}');
@@ -276,12 +324,18 @@ CREATE VIEW waybill.payment_details WITH (security_invoker=true) AS
                   WHERE ((e.tenant_id = r.tenant_id) AND (e.stream = ('refund/'::text || r.id)) AND (e.version = r.version))))) ORDER BY r.created_at, r.id), '[]'::jsonb) AS "coalesce"
            FROM waybill.refunds r
           WHERE ((r.tenant_id = p.tenant_id) AND (r.payment_id = p.id))) AS refunds,
+        CASE
+            WHEN (conflicts = 0) THEN '[]'::jsonb
+            ELSE ( SELECT jsonb_agg(jsonb_build_object('provider', c.provider, 'event', c.event, 'subject', c.subject, 'fact', c.fact, 'reference', c.reference, 'amount', c.amount, 'problem', c.problem, 'noticedAt', to_char((c.noticed_at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'::text)) ORDER BY c.noticed_at, c.event) AS jsonb_agg
+               FROM waybill.payment_conflicts c
+              WHERE ((c.tenant_id = p.tenant_id) AND (c.payment_id = p.id) AND (c.resolved_at IS NULL)))
+        END AS conflicts,
     ( SELECT encode(e.event_hash, 'hex'::text) AS encode
            FROM audit.events e
           WHERE ((e.tenant_id = p.tenant_id) AND (e.stream = ('payment/'::text || p.id)) AND (e.version = p.version))) AS event_hash
    FROM waybill.payments p;
 GRANT SELECT ON waybill.payment_details TO waybill_app;
-COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the API shows it.';
+COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds and open conflicts, as the API shows it.';
 
 CREATE OR REPLACE FUNCTION audit.record_payment()
  RETURNS trigger
@@ -351,6 +405,32 @@ $function$;
 GRANT EXECUTE ON FUNCTION audit.record_refund() TO waybill_owner;
 COMMENT ON FUNCTION audit.record_refund() IS 'Made by audit.create_machine_recorder: appends an event for each version of an entity, and begins its history. Who acted is a user of the tenant: the history refers to him, and a change without a step asks.';
 
+CREATE OR REPLACE FUNCTION payment_inbox.tenant_of(p_provider text, p_payment_ref text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_before text := current_setting('waybill.tenant_id', true);
+  v_tenant bigint;
+  v_found bigint[] := '{}';
+BEGIN
+  -- Tenant by tenant, as the policies want it: a look-up by index for each, for the few events that don't say whose they are.
+  FOR v_tenant IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
+    PERFORM set_config('waybill.tenant_id', v_tenant::text, true);
+    IF EXISTS (SELECT FROM waybill.payments p
+               WHERE p.tenant_id = v_tenant AND p.provider = p_provider AND p.provider_ref = p_payment_ref) THEN
+      v_found := v_found || v_tenant;
+    END IF;
+  END LOOP;
+  PERFORM set_config('waybill.tenant_id', coalesce(v_before, ''), true);
+  RETURN CASE cardinality(v_found) WHEN 1 THEN v_found[1] END;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION payment_inbox.tenant_of(text,text) TO waybill_app;
+COMMENT ON FUNCTION payment_inbox.tenant_of(text,text) IS 'The tenant whose payment a provider calls by this name; null when there is none, or more than one.';
+
 CREATE OR REPLACE FUNCTION waybill.apply_payment_fact(p_tenant bigint, p_payment uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS text
  LANGUAGE plpgsql
@@ -368,6 +448,20 @@ BEGIN
     AND a.status IN ('processing', 'needs_reconciliation');
   v_is_mine := FOUND AND v_pending.operation = v_operation;
 
+  IF p_fact = 'captured' AND (v_payment.status = 'voided'
+                              OR v_payment.status IN ('captured', 'refunded') AND p_amount <> v_payment.captured) THEN
+    RAISE EXCEPTION 'the provider took % of a payment that is %, with % captured', coalesce(p_amount::text, 'money'), v_payment.status, v_payment.captured
+      USING ERRCODE = 'WB034';
+  END IF;
+  -- After a decline, only what the provider holds or took all the same is news: by another card, or by hand.
+  IF v_payment.status = 'declined' AND p_fact IN ('authorized', 'captured') THEN
+    UPDATE waybill.payments p
+    SET status = p_fact, authorized = coalesce(p_amount, p.amount), provider_ref = coalesce(p.provider_ref, p_provider_ref),
+        captured = CASE p_fact WHEN 'captured' THEN coalesce(p_amount, p.amount) ELSE 0 END,
+        captured_tax = CASE p_fact WHEN 'captured' THEN waybill.share_of_tax(coalesce(p_amount, p.amount), p.amount, p.tax) ELSE 0 END
+    WHERE p.tenant_id = p_tenant AND p.id = p_payment;
+    RETURN 'applied';
+  END IF;
   -- Facts come late and in any order. What a payment has left behind says nothing new of it.
   IF v_payment.status IN ('declined', 'captured', 'voided', 'refunded')
      OR (p_fact IN ('authorized', 'declined') AND NOT v_is_mine) THEN
@@ -392,23 +486,36 @@ BEGIN
   RETURN 'applied';
 END
 $function$;
-COMMENT ON FUNCTION waybill.apply_payment_fact(bigint,uuid,text,text,bigint,text) IS 'Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do.';
+COMMENT ON FUNCTION waybill.apply_payment_fact(bigint,uuid,text,text,bigint,text) IS 'Brings a payment to what its provider says happened: authorized, declined, captured or voided. Returns applied or nothing-to-do; refuses what can''t be.';
 
-CREATE OR REPLACE FUNCTION waybill.apply_refund_fact(p_tenant bigint, p_refund uuid, p_fact text, p_provider_ref text, p_decline_code text)
+CREATE OR REPLACE FUNCTION waybill.apply_refund_fact(p_tenant bigint, p_payment uuid, p_refund uuid, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text, p_cause text, p_new_refund uuid)
  RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
+  v_payment waybill.payments := waybill.lock_payment(p_tenant, p_payment);
   v_refund waybill.refunds;
   v_attempt uuid;
 BEGIN
-  PERFORM waybill.lock_payment(p_tenant, r.payment_id) FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund;
-  SELECT r.* INTO v_refund FROM waybill.refunds r WHERE r.tenant_id = p_tenant AND r.id = p_refund FOR NO KEY UPDATE;
+  SELECT r.* INTO v_refund FROM waybill.refunds r
+  WHERE r.tenant_id = p_tenant AND r.payment_id = p_payment
+    AND CASE WHEN p_refund IS NULL THEN r.provider_ref = p_provider_ref ELSE r.id = p_refund END
+  FOR NO KEY UPDATE;
+  IF v_refund.id IS NULL THEN
+    IF p_fact = 'failed' THEN
+      RETURN 'nothing-to-do';
+    END IF;
+    PERFORM waybill.book_foreign_refund(v_payment, p_new_refund, p_provider_ref, p_amount, p_decline_code, p_cause);
+    RETURN 'applied';
+  END IF;
+  IF p_amount <> v_refund.amount THEN
+    RAISE EXCEPTION 'the provider says % of refund %, which is of %', p_amount, v_refund.id, v_refund.amount USING ERRCODE = 'WB034';
+  END IF;
   IF v_refund.status IN ('processing', 'needs_reconciliation') THEN
     SELECT a.id INTO STRICT v_attempt FROM waybill.payment_attempts a
-    WHERE a.tenant_id = p_tenant AND a.refund_id = p_refund AND a.settled_at IS NULL;
+    WHERE a.tenant_id = p_tenant AND a.refund_id = v_refund.id AND a.settled_at IS NULL;
     PERFORM waybill.settle_payment_attempt(p_tenant, v_attempt, CASE p_fact WHEN 'failed' THEN 'refused' ELSE 'succeeded' END,
                                            p_provider_ref, NULL, p_decline_code);
     RETURN 'applied';
@@ -416,20 +523,21 @@ BEGIN
   IF v_refund.status <> 'succeeded' OR p_fact <> 'failed' THEN
     RETURN 'nothing-to-do';
   END IF;
-  -- A bank can send a refund back days later. The payment holds the money again, and is live again unless another one is.
+  -- A bank can send a refund back days later, and a dispute can be won. The payment holds the money again, and is live again
+  -- unless another one is.
   WITH refund AS (
-    UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = p_refund
+    UPDATE waybill.refunds r SET status = 'failed', decline_code = p_decline_code WHERE r.tenant_id = p_tenant AND r.id = v_refund.id
   )
   UPDATE waybill.payments p
   SET refunded = p.refunded - v_refund.amount, refunded_tax = p.refunded_tax - v_refund.tax,
       status = CASE WHEN p.status = 'refunded' AND NOT EXISTS (
         SELECT FROM waybill.payments o WHERE o.tenant_id = p_tenant AND o.order_id = p.order_id AND o.id <> p.id
           AND o.status NOT IN ('declined', 'voided', 'refunded')) THEN 'captured' ELSE p.status END
-  WHERE p.tenant_id = p_tenant AND p.id = v_refund.payment_id;
+  WHERE p.tenant_id = p_tenant AND p.id = p_payment;
   RETURN 'applied';
 END
 $function$;
-COMMENT ON FUNCTION waybill.apply_refund_fact(bigint,uuid,text,text,text) IS 'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. Returns applied or nothing-to-do.';
+COMMENT ON FUNCTION waybill.apply_refund_fact(bigint,uuid,uuid,text,text,bigint,text,text,uuid) IS 'Brings a refund to what its provider says happened: succeeded or failed, also long after it succeeded. p_refund null is one that is known by the provider''s name of it, or not at all: it is booked then, as p_new_refund. Returns applied or nothing-to-do; refuses what can''t be.';
 
 CREATE OR REPLACE FUNCTION waybill.ask_payment_holding_order()
  RETURNS trigger
@@ -588,31 +696,34 @@ $function$;
 GRANT EXECUTE ON FUNCTION waybill.begin_void(bigint,uuid,uuid,text) TO waybill_app;
 COMMENT ON FUNCTION waybill.begin_void(bigint,uuid,uuid,text) IS 'Puts on record that a provider is about to be asked to let go of what it holds. No row when there is no such payment.';
 
-CREATE OR REPLACE FUNCTION waybill.check_payment(p_new waybill.payments, p_old waybill.payments)
+CREATE OR REPLACE FUNCTION waybill.book_foreign_refund(p_payment waybill.payments, p_refund uuid, p_provider_ref text, p_amount bigint, p_reason text, p_cause text)
  RETURNS void
  LANGUAGE plpgsql
- IMMUTABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+DECLARE
+  v_left bigint := p_payment.captured - p_payment.refunded - p_payment.refunding;
+  v_left_tax bigint := p_payment.captured_tax - p_payment.refunded_tax - p_payment.refunding_tax;
+  v_tax bigint := waybill.share_of_tax(p_amount, nullif(v_left, 0), v_left_tax);
+  v_now timestamptz := clock_timestamp();
 BEGIN
-  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
-    RAISE EXCEPTION 'UPDATE on waybill.payments is refused: a known provider_ref of a payment never changes' USING ERRCODE = 'WB002';
+  IF p_amount BETWEEN 1 AND v_left THEN
+    INSERT INTO waybill.refunds (tenant_id, id, payment_id, amount, tax, reason, cause, provider_ref, created_at, updated_at)
+    VALUES (p_payment.tenant_id, p_refund, p_payment.id, p_amount, v_tax, p_reason, p_cause, p_provider_ref, v_now, v_now);
+    WITH refund AS (
+      UPDATE waybill.refunds r SET status = 'succeeded' WHERE r.tenant_id = p_payment.tenant_id AND r.id = p_refund
+    )
+    UPDATE waybill.payments p
+    SET refunded = p.refunded + p_amount, refunded_tax = p.refunded_tax + v_tax,
+        status = CASE WHEN p.refunded + p_amount = p.captured THEN 'refunded' ELSE p.status END
+    WHERE p.tenant_id = p_payment.tenant_id AND p.id = p_payment.id;
+  ELSE
+    RAISE EXCEPTION 'the provider gave back % of a payment that has % left to refund', coalesce(p_amount::text, 'an unknown amount'), v_left
+      USING ERRCODE = 'WB034';
   END IF;
 END
 $function$;
-
-CREATE OR REPLACE FUNCTION waybill.check_refund(p_new waybill.refunds, p_old waybill.refunds)
- RETURNS void
- LANGUAGE plpgsql
- IMMUTABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
-    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: a known provider_ref of a refund never changes' USING ERRCODE = 'WB002';
-  END IF;
-END
-$function$;
+COMMENT ON FUNCTION waybill.book_foreign_refund(waybill.payments,uuid,text,bigint,text,text) IS 'Books a refund that nobody here asked for: one made at the provider, or by a bank in a dispute. The tax in it is in proportion.';
 
 CREATE OR REPLACE FUNCTION waybill.guard_payment()
  RETURNS trigger
@@ -633,7 +744,7 @@ BEGIN
       NEW.updated_at := clock_timestamp();
     END IF;
     NEW.transition_reason := NULL;
-    PERFORM waybill.check_payment(NEW, NULL);
+    PERFORM waybill.keep_provider_ref(NEW, NULL);
     RETURN NEW;
   END IF;
 
@@ -655,7 +766,7 @@ BEGIN
   END IF;
   NEW.version := OLD.version + 1;
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
-  PERFORM waybill.check_payment(NEW, OLD);
+  PERFORM waybill.keep_provider_ref(NEW, OLD);
   IF NEW.status <> OLD.status THEN
     v_rule_version := waybill.require_step('payment', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
@@ -688,7 +799,7 @@ BEGIN
       NEW.updated_at := clock_timestamp();
     END IF;
     NEW.transition_reason := NULL;
-    PERFORM waybill.check_refund(NEW, NULL);
+    PERFORM waybill.keep_provider_ref(NEW, NULL);
     RETURN NEW;
   END IF;
 
@@ -702,15 +813,15 @@ BEGIN
   IF NEW IS NOT DISTINCT FROM OLD THEN
     RETURN NEW;
   END IF;
-  IF (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.amount, NEW.tax, NEW.reason, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.amount, OLD.tax, OLD.reason, OLD.created_at) THEN
-    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: tenant_id, id, payment_id, amount, tax, reason, created_at never change' USING ERRCODE = 'WB002';
+  IF (NEW.tenant_id, NEW.id, NEW.payment_id, NEW.amount, NEW.tax, NEW.reason, NEW.cause, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.id, OLD.payment_id, OLD.amount, OLD.tax, OLD.reason, OLD.cause, OLD.created_at) THEN
+    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: tenant_id, id, payment_id, amount, tax, reason, cause, created_at never change' USING ERRCODE = 'WB002';
   END IF;
   IF NEW.version NOT BETWEEN OLD.version AND OLD.version + 1 THEN
     PERFORM waybill.refuse_version('refund', OLD.id, OLD.version, NEW.version);
   END IF;
   NEW.version := OLD.version + 1;
   NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at + interval '1 microsecond');
-  PERFORM waybill.check_refund(NEW, OLD);
+  PERFORM waybill.keep_provider_ref(NEW, OLD);
   IF NEW.status <> OLD.status THEN
     v_rule_version := waybill.require_step('refund', OLD.id, OLD.status, NEW.status, v_reason IS NOT NULL);
     -- Here and not after the row, because only here the reason is at hand: it is an argument that the row doesn't keep.
@@ -723,6 +834,20 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION waybill.guard_refund() IS 'Made by waybill.attach_machine: what may be inserted and how it may change; version, time and history of a change.';
+
+CREATE OR REPLACE FUNCTION waybill.keep_provider_ref(p_new anyelement, p_old anyelement)
+ RETURNS void
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
+    RAISE EXCEPTION 'UPDATE on % is refused: a known provider_ref never changes', pg_typeof(p_new) USING ERRCODE = 'WB002';
+  END IF;
+END
+$function$;
+COMMENT ON FUNCTION waybill.keep_provider_ref(anyelement,anyelement) IS 'A rule of payments and refunds: what the provider calls one, once that is known, is what it is called.';
 
 CREATE OR REPLACE FUNCTION waybill.keep_total_while_paying()
  RETURNS trigger
@@ -744,38 +869,50 @@ END
 $function$;
 COMMENT ON FUNCTION waybill.keep_total_while_paying() IS 'BEFORE UPDATE OF total … FOR EACH ROW of orders: no other total while a payment is live.';
 
-CREATE OR REPLACE FUNCTION waybill.keep_webhook_event(p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_provider_ref text, p_subject text, p_fact text, p_amount bigint, p_decline_code text)
- RETURNS text
+CREATE OR REPLACE FUNCTION waybill.keep_webhook_event(p_tenant bigint, p_provider text, p_event text, p_type text, p_digest bytea, p_provider_key text, p_payment_ref text, p_subject text, p_fact text, p_provider_ref text, p_amount bigint, p_decline_code text, p_cause text, p_new_refund uuid, p_problem text, OUT outcome text, OUT payment_id uuid)
+ RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 DECLARE
-  v_attempt record;
-  v_outcome text := 'unknown';
+  v_refund uuid;
 BEGIN
   -- A second delivery of the same event waits here for the first one.
   PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant || '/' || p_provider || '/' || p_event, 20));
   IF EXISTS (SELECT FROM waybill.payment_webhook_events e
              WHERE e.tenant_id = p_tenant AND e.provider = p_provider AND e.event = p_event) THEN
-    RETURN 'seen';
+    outcome := 'seen';
+    RETURN;
   END IF;
-  SELECT a.payment_id, a.refund_id INTO v_attempt
+  -- By what was asked of the provider under this key, or, for what nobody here asked for, by the provider's name of the payment.
+  SELECT a.payment_id, a.refund_id INTO payment_id, v_refund
   FROM waybill.payment_attempts a JOIN waybill.payments p ON p.tenant_id = p_tenant AND p.id = a.payment_id
   WHERE a.tenant_id = p_tenant AND a.provider_key = p_provider_key AND p.provider = p_provider;
-  IF v_attempt.payment_id IS NOT NULL AND p_fact IS NOT NULL THEN
-    v_outcome := CASE
-      WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, v_attempt.payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
-      WHEN v_attempt.refund_id IS NOT NULL THEN waybill.apply_refund_fact(p_tenant, v_attempt.refund_id, p_fact, p_provider_ref, p_decline_code)
-      ELSE 'unknown' END;
+  IF payment_id IS NULL THEN
+    SELECT p.id INTO payment_id FROM waybill.payments p
+    WHERE p.tenant_id = p_tenant AND p.provider = p_provider AND p.provider_ref = p_payment_ref;
   END IF;
+  outcome := CASE
+    WHEN payment_id IS NULL THEN 'unknown'
+    WHEN p_problem IS NOT NULL THEN 'conflict'
+    WHEN p_fact IS NULL THEN 'unknown'
+    WHEN p_subject = 'payment' THEN waybill.apply_payment_fact(p_tenant, payment_id, p_fact, p_provider_ref, p_amount, p_decline_code)
+    ELSE waybill.apply_refund_fact(p_tenant, payment_id, v_refund, p_fact, p_provider_ref, p_amount, p_decline_code, p_cause, p_new_refund)
+    END;
   INSERT INTO waybill.payment_webhook_events (tenant_id, provider, event, type, payment_id, outcome, digest)
-  VALUES (p_tenant, p_provider, p_event, p_type, v_attempt.payment_id, v_outcome, p_digest);
-  RETURN v_outcome;
+  VALUES (p_tenant, p_provider, p_event, p_type, payment_id, outcome, p_digest);
+  IF outcome = 'conflict' THEN
+    PERFORM waybill.lock_payment(p_tenant, payment_id);
+    INSERT INTO waybill.payment_conflicts
+      (tenant_id, provider, event, payment_id, problem, refund_id, subject, fact, reference, amount, decline_code, cause)
+    VALUES (p_tenant, p_provider, p_event, payment_id, p_problem, v_refund, p_subject, p_fact, p_provider_ref, p_amount, p_decline_code, p_cause);
+    UPDATE waybill.payments p SET conflicts = p.conflicts + 1 WHERE p.tenant_id = p_tenant AND p.id = keep_webhook_event.payment_id;
+  END IF;
 END
 $function$;
-GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event(bigint,text,text,text,bytea,text,text,text,text,bigint,text) TO waybill_app;
-COMMENT ON FUNCTION waybill.keep_webhook_event(bigint,text,text,text,bytea,text,text,text,text,bigint,text) IS 'Keeps a provider''s event and applies its fact, once. Returns applied, nothing-to-do, unknown, or seen for one that came before.';
+GRANT EXECUTE ON FUNCTION waybill.keep_webhook_event(bigint,text,text,text,bytea,text,text,text,text,text,bigint,text,text,uuid,text) TO waybill_app;
+COMMENT ON FUNCTION waybill.keep_webhook_event(bigint,text,text,text,bytea,text,text,text,text,text,bigint,text,text,uuid,text) IS 'Keeps a provider''s event and applies its fact, once, or, with a problem, keeps it as a conflict of the payment it is about. Outcome: applied, nothing-to-do, conflict, unknown, or seen for one that came before.';
 
 CREATE OR REPLACE FUNCTION waybill.lock_payment(p_tenant bigint, p_payment uuid)
  RETURNS waybill.payments
@@ -821,13 +958,20 @@ CREATE OR REPLACE FUNCTION waybill.payment_holding_order(p_tenant bigint, p_orde
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  SELECT jsonb_build_object('code', 'WB030', 'message', format('order %s has a live payment %s, which is %s', p_order, p.id, p.status),
-                            'detail', jsonb_build_object('paymentId', p.id, 'status', p.status), 'hint', 'Void it or refund it first.')
+  SELECT jsonb_build_object(
+    'code', 'WB030',
+    'message', format('order %s has a payment %s, which is %s%s', p_order, p.id, p.status,
+                      CASE WHEN p.conflicts > 0 THEN ' and of which its provider says something else' END),
+    'detail', jsonb_build_object('paymentId', p.id, 'status', p.status, 'conflicts', p.conflicts),
+    'hint', CASE WHEN p.conflicts > 0 THEN 'waybill.payment_conflicts says what; waybill.resolve_payment_conflict ends it.'
+                 ELSE 'Void it or refund it first.' END)
   FROM waybill.payments p
-  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded')
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order
+    AND (p.status NOT IN ('declined', 'voided', 'refunded') OR p.conflicts > 0)
+  ORDER BY p.conflicts DESC LIMIT 1
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.payment_holding_order(bigint,uuid) TO waybill_app;
-COMMENT ON FUNCTION waybill.payment_holding_order(bigint,uuid) IS 'What an order''s live payment has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
+COMMENT ON FUNCTION waybill.payment_holding_order(bigint,uuid) IS 'What an order''s live payment, or one with open conflicts, has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
 
 CREATE OR REPLACE FUNCTION waybill.payment_snapshot(p waybill.payments)
  RETURNS text
@@ -840,6 +984,7 @@ BEGIN
     'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
     'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
     'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax, 'declineCode', p.decline_code,
+    'conflicts', p.conflicts,
     'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
@@ -855,7 +1000,7 @@ CREATE OR REPLACE FUNCTION waybill.refund_snapshot(r waybill.refunds)
 AS $function$
 BEGIN
   RETURN json_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
-    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'cause', r.cause, 'declineCode', r.decline_code,
     'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
@@ -894,6 +1039,56 @@ BEGIN
 END
 $function$;
 
+CREATE OR REPLACE FUNCTION waybill.resolve_payment_conflict(p_tenant bigint, p_provider text, p_event text, p_resolution text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  v_payment uuid;
+BEGIN
+  SELECT c.payment_id INTO v_payment FROM waybill.payment_conflicts c
+  WHERE c.tenant_id = p_tenant AND c.provider = p_provider AND c.event = p_event;
+  PERFORM waybill.lock_payment(p_tenant, v_payment);
+  UPDATE waybill.payment_conflicts c
+  SET resolved_at = clock_timestamp(), resolved_by = current_setting('waybill.actor')::uuid, resolution = p_resolution
+  WHERE c.tenant_id = p_tenant AND c.provider = p_provider AND c.event = p_event AND c.resolved_at IS NULL;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no open conflict by the event % of %', p_event, p_provider
+      USING ERRCODE = 'WB035', HINT = 'SELECT * FROM waybill.payment_conflicts WHERE resolved_at IS NULL lists them.';
+  END IF;
+  UPDATE waybill.payments p SET conflicts = p.conflicts - 1 WHERE p.tenant_id = p_tenant AND p.id = v_payment;
+END
+$function$;
+COMMENT ON FUNCTION waybill.resolve_payment_conflict(bigint,text,text,text) IS 'Ends a conflict: somebody looked at the provider, put right what was wrong, and says how. For waybill_owner.';
+
+CREATE OR REPLACE FUNCTION waybill.retry_payment_conflict(p_tenant bigint, p_provider text, p_event text, p_new_refund uuid)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+  c waybill.payment_conflicts;
+  v_outcome text;
+BEGIN
+  SELECT x.* INTO c FROM waybill.payment_conflicts x
+  WHERE x.tenant_id = p_tenant AND x.provider = p_provider AND x.event = p_event AND x.fact IS NOT NULL AND x.resolved_at IS NULL;
+  IF c.event IS NULL THEN
+    RETURN 'nothing-to-do';
+  END IF;
+  v_outcome := CASE c.subject
+    WHEN 'payment' THEN waybill.apply_payment_fact(p_tenant, c.payment_id, c.fact, c.reference, c.amount, c.decline_code)
+    ELSE waybill.apply_refund_fact(p_tenant, c.payment_id, c.refund_id, c.fact, c.reference, c.amount, c.decline_code, c.cause, p_new_refund)
+    END;
+  PERFORM waybill.resolve_payment_conflict(p_tenant, p_provider, p_event, 'it fits what came after it: ' || v_outcome);
+  RETURN v_outcome;
+END
+$function$;
+GRANT EXECUTE ON FUNCTION waybill.retry_payment_conflict(bigint,text,text,uuid) TO waybill_app;
+COMMENT ON FUNCTION waybill.retry_payment_conflict(bigint,text,text,uuid) IS 'Applies the fact of a conflict after all, since facts come in any order; refuses what still can''t be.';
+
 CREATE OR REPLACE FUNCTION waybill.settle_payment_attempt(p_tenant bigint, p_attempt uuid, p_result text, p_provider_ref text, p_amount bigint, p_decline_code text)
  RETURNS SETOF waybill.payment_details
  LANGUAGE plpgsql
@@ -905,7 +1100,8 @@ DECLARE
   v_payment waybill.payments;
   v_amount bigint;
   v_tax bigint;
-  v_settled timestamptz := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
+  v_most bigint;
+  v_settled timestamptz;
 BEGIN
   SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
   v_payment := waybill.lock_payment(p_tenant, v_attempt.payment_id);
@@ -914,6 +1110,12 @@ BEGIN
   v_amount := coalesce(p_amount, v_attempt.amount);
   v_tax := CASE v_amount WHEN v_attempt.amount THEN v_attempt.tax
                          ELSE waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax) END;
+  -- A provider that says it did another amount than it could: what it really did nobody here can tell.
+  v_most := CASE v_attempt.operation WHEN 'authorize' THEN v_payment.amount WHEN 'capture' THEN v_payment.authorized ELSE v_attempt.amount END;
+  IF p_result = 'succeeded' AND (v_amount NOT BETWEEN 1 AND v_most OR (v_attempt.operation = 'refund' AND v_amount <> v_most)) THEN
+    p_result := 'needs_reconciliation';
+  END IF;
+  v_settled := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
 
   IF v_attempt.settled_at IS NOT NULL OR v_attempt.status = p_result THEN
     NULL;
@@ -954,7 +1156,7 @@ BEGIN
 END
 $function$;
 GRANT EXECUTE ON FUNCTION waybill.settle_payment_attempt(bigint,uuid,text,text,bigint,text) TO waybill_app;
-COMMENT ON FUNCTION waybill.settle_payment_attempt(bigint,uuid,text,text,bigint,text) IS 'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell. An attempt that has ended is left as it is.';
+COMMENT ON FUNCTION waybill.settle_payment_attempt(bigint,uuid,text,text,bigint,text) IS 'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell, as with an amount that can''t be. An attempt that has ended is left as it is.';
 
 CREATE OR REPLACE FUNCTION waybill.share_of_tax(p_part bigint, p_whole bigint, p_whole_tax bigint)
  RETURNS bigint

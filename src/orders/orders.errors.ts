@@ -149,10 +149,23 @@ export class TotalMismatch extends DomainError<typeof totalMismatch> {
   }
 }
 
+/** The payment that keeps an order as it is. */
+interface HoldingPayment {
+  paymentId: string;
+  status: string;
+  /** Of how many events its provider says what can't be so here. */
+  conflicts?: number;
+}
+
 export class OrderPaymentInProgress extends DomainError<typeof paymentInProgress> {
-  constructor({ paymentId, status }: { paymentId: string; status: string }) {
+  constructor({ paymentId, status, conflicts = 0 }: HoldingPayment) {
     const payment = `/v1/payments/${paymentId}`;
-    super(paymentInProgress, `The order has a live payment, which is ${status}. ${wayOut(payment, status)}`);
+    super(
+      paymentInProgress,
+      conflicts > 0
+        ? `The provider of the order's payment says what can't be so here. GET ${payment} shows it; a person has to resolve it.`
+        : `The order has a live payment, which is ${status}. ${wayOut(payment, status)}`,
+    );
   }
 }
 

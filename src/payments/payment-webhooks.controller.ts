@@ -27,7 +27,11 @@ export class PaymentWebhooksController {
       'event takes effect once, in any order. Events that mean nothing here are acknowledged and kept.',
   })
   @ApiParam({ name: 'provider', example: 'stripe' })
-  @ApiBody({ schema: { type: 'object', additionalProperties: true, description: 'In the words of the provider.' } })
+  @ApiBody({
+    schema: {
+      description: 'Any JSON, in the words of the provider. What is signed is kept, also what nobody can read.',
+    },
+  })
   @ApiOkResponse({ type: WebhookReceiptDto })
   async receive(
     @Param('provider') provider: string,

@@ -1,10 +1,16 @@
 import { createHash } from 'node:crypto';
 import { Injectable, Logger } from '@nestjs/common';
-import { SystemUsers, type TenantTransaction, TransactionRunner } from '../database/index.js';
+import { SystemUsers, type TenantTransaction, type TransactionContext, TransactionRunner } from '../database/index.js';
 import { WorkflowService } from '../workflow/index.js';
 import { DomainError, malformedBody } from '../problems/index.js';
 import { ProviderNotFound, WebhookNotAccepted } from './payments.errors.js';
 import { PaymentsRepository } from './payments.repository.js';
+import {
+  FactRefused,
+  type KeptDelivery,
+  type KeptEvent,
+  ProviderFactsRepository,
+} from './provider-facts.repository.js';
 import { type PaymentProvider, type ProviderEvent, WebhookRefused } from './providers/payment-provider.js';
 import { PaymentProviders } from './providers/payment-providers.js';
 
@@ -20,9 +26,11 @@ export interface Delivery {
 @Injectable()
 export class PaymentWebhooksService {
   private readonly logger = new Logger(PaymentWebhooksService.name);
+  private readonly conflictListeners: (() => void)[] = [];
 
   constructor(
     private readonly payments: PaymentsRepository,
+    private readonly facts: ProviderFactsRepository,
     private readonly providers: PaymentProviders,
     private readonly transactions: TransactionRunner,
     private readonly systemUsers: SystemUsers,
@@ -35,22 +43,69 @@ export class PaymentWebhooksService {
     if (!provider) throw new ProviderNotFound();
     const event = await read(provider, body, headers);
     const digest = createHash('sha256').update(body).digest();
-    const context = event.tenantId === null ? null : await this.systemUsers.contextOf(event.tenantId, requestId);
+    const context = await this.contextOf(name, event, requestId);
     if (!context) {
-      await this.payments.keepStrayEvent(name, event, digest);
+      await this.facts.keepStrayEvent(name, event, digest);
       return;
     }
-    const outcome = await this.transactions.run(context, 'write', async (tx) => {
-      const kept = await this.payments.keepEvent(tx, name, event, digest);
-      if (kept === 'applied') await this.recordSteps(tx, event.key);
-      return kept;
-    });
+    const { outcome, paymentId } = await this.keep(context, name, { event, digest, problem: event.problem });
     this.logger.debug(`${name} ${event.type} ${event.id}: ${outcome}`);
+    if (outcome === 'conflict') this.report(name, event, paymentId);
+    if (outcome === 'applied' && paymentId !== null) await this.retryConflicts(context, name, paymentId);
   }
 
-  private async recordSteps(tx: TenantTransaction, key: string | null): Promise<void> {
-    const attempt = key === null ? null : await this.payments.findAttemptByKey(tx, key);
-    if (attempt) await this.workflow.record(tx, await this.payments.stepsMadeIn(tx, attempt.paymentId));
+  /** Tells of each event that is for a person, once it is kept. */
+  onConflict(listener: () => void): void {
+    this.conflictListeners.push(listener);
+  }
+
+  /** By metadata that we set, or, for what somebody did at the provider without us, by the provider's name of the payment. */
+  private async contextOf(name: string, event: ProviderEvent, requestId: string): Promise<TransactionContext | null> {
+    const named = event.tenantId === null ? null : await this.systemUsers.contextOf(event.tenantId, requestId);
+    if (named || event.paymentRef === null) return named;
+    const tenantId = await this.facts.tenantOf(name, event.paymentRef);
+    return tenantId === null ? null : this.systemUsers.contextOf(tenantId, requestId);
+  }
+
+  /** What the database refuses is kept as a conflict: sent again it would be refused again. */
+  private async keep(context: TransactionContext, name: string, delivery: KeptDelivery): Promise<KeptEvent> {
+    try {
+      return await this.transactions.run(context, 'write', async (tx) => {
+        const kept = await this.facts.keepEvent(tx, name, delivery);
+        if (kept.outcome === 'applied' && kept.paymentId !== null) await this.recordSteps(tx, kept.paymentId);
+        return kept;
+      });
+    } catch (error) {
+      if (!(error instanceof FactRefused) || delivery.problem !== null) throw error;
+      return this.keep(context, name, { ...delivery, problem: error.message });
+    }
+  }
+
+  /** Facts come in any order: what could not be before may fit now. */
+  private async retryConflicts(context: TransactionContext, name: string, paymentId: string): Promise<void> {
+    const open = await this.transactions.run(context, 'read', (tx) => this.facts.openConflicts(tx, paymentId));
+    for (const event of open) {
+      try {
+        await this.transactions.run(context, 'write', async (tx) => {
+          await this.facts.retryConflict(tx, name, event);
+          await this.recordSteps(tx, paymentId);
+        });
+      } catch (error) {
+        if (!(error instanceof FactRefused)) throw error;
+      }
+    }
+  }
+
+  private report(name: string, { id }: ProviderEvent, paymentId: string | null): void {
+    this.logger.warn(
+      `${name} says of payment ${paymentId} what can't be so here (event ${id}): GET /v1/payments/${paymentId} shows it ` +
+        'under conflicts. Its order is not canceled until somebody has looked; docs/payments.md says how to resolve it.',
+    );
+    for (const listener of this.conflictListeners) listener();
+  }
+
+  private async recordSteps(tx: TenantTransaction, paymentId: string): Promise<void> {
+    await this.workflow.record(tx, await this.payments.stepsMadeIn(tx, paymentId));
   }
 }
 

@@ -11,13 +11,26 @@ export interface RefundDetails {
   amount: number;
   tax: number;
   reason: string | null;
+  cause: 'request' | 'provider' | 'dispute';
   declineCode: string | null;
   createdAt: string;
   updatedAt: string;
   eventHash: string;
 }
 
-/** A payment with its refunds: the view `waybill.payment_details`. Times are RFC 3339 text in UTC. */
+/** What a provider says of a payment and what can't be so here; amounts in minor units. */
+export interface PaymentConflict {
+  provider: string;
+  event: string;
+  subject: string | null;
+  fact: string | null;
+  reference: string | null;
+  amount: number | null;
+  problem: string;
+  noticedAt: string;
+}
+
+/** A payment with its refunds and open conflicts: the view `waybill.payment_details`. Times are RFC 3339 text in UTC. */
 @ViewEntity({ schema: 'waybill', name: 'payment_details', synchronize: false })
 export class PaymentDetails {
   @ViewColumn({ name: 'tenant_id' })
@@ -62,6 +75,8 @@ export class PaymentDetails {
   updatedAt!: string;
   @ViewColumn()
   refunds!: RefundDetails[];
+  @ViewColumn()
+  conflicts!: PaymentConflict[];
   @ViewColumn({ name: 'event_hash' })
   eventHash!: string;
 }

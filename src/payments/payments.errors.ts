@@ -54,8 +54,13 @@ export class PaymentDeclined extends DomainError<typeof paymentDeclined> {
 }
 
 export class PaymentStillLive extends DomainError<typeof paymentInProgress> {
-  constructor({ paymentId, status }: { paymentId: string; status: string }) {
-    super(paymentInProgress, `Payment ${paymentId} is ${status}. Wait until it has ended, or end it first.`);
+  constructor({ paymentId, status, conflicts = 0 }: { paymentId: string; status: string; conflicts?: number }) {
+    super(
+      paymentInProgress,
+      conflicts > 0
+        ? `The provider of payment ${paymentId} says what can't be so here: a person has to resolve it.`
+        : `Payment ${paymentId} is ${status}. Wait until it has ended, or end it first.`,
+    );
   }
 }
 

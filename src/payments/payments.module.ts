@@ -11,6 +11,7 @@ import { PaymentsController } from './payments.controller.js';
 import { PaymentsRepository } from './payments.repository.js';
 import { PaymentWebhookGate } from './payment-webhook-gate.js';
 import { PaymentsService } from './payments.service.js';
+import { ProviderFactsRepository } from './provider-facts.repository.js';
 import { PaymentProviders } from './providers/payment-providers.js';
 import { SimulatedProvider } from './providers/simulated-provider.js';
 import { StripeProvider, type StripeSettings } from './providers/stripe-provider.js';
@@ -42,6 +43,7 @@ export class PaymentsModule {
         providers,
         PaymentsService,
         PaymentsRepository,
+        ProviderFactsRepository,
         PaymentWork,
         PaymentWebhookGate,
         PaymentWebhooksService,

@@ -4,7 +4,7 @@ import { call, type Command, command, type NamedStatement, type TenantTransactio
 import type { KnownChange } from '../workflow/index.js';
 import { type PaymentAttempt, PaymentDetails } from './payment.entity.js';
 import { paymentError } from './payments.errors.js';
-import type { ProviderEvent, ProviderResult } from './providers/payment-provider.js';
+import type { ProviderResult } from './providers/payment-provider.js';
 
 export interface NewPayment {
   id: string;
@@ -28,9 +28,6 @@ export interface NewRefund {
   reason: string | null;
 }
 
-/** What became of an event: `seen` came before, `unknown` means nothing to us and is kept all the same. */
-export type EventOutcome = 'applied' | 'nothing-to-do' | 'unknown' | 'seen';
-
 /** Every query on the tables of payments. Commands return null when there is no such order or payment. */
 @Injectable()
 export class PaymentsRepository {
@@ -43,7 +40,7 @@ export class PaymentsRepository {
   private readonly settleAttempt: Command<(typeof SETTLEMENT)[number]>;
   private readonly findPayment: NamedStatement;
 
-  constructor(private readonly dataSource: DataSource) {
+  constructor(dataSource: DataSource) {
     const { columns } = dataSource.getMetadata(PaymentDetails);
     const list = columns.map((column) => `${column.databaseName} AS "${column.propertyName}"`).join(', ');
     this.begin = {
@@ -125,30 +122,6 @@ export class PaymentsRepository {
     return coverage ?? { total: 0, held: 0, taken: 0 };
   }
 
-  /** Keeps an event and applies its fact, once. */
-  async keepEvent(
-    tx: TenantTransaction,
-    provider: string,
-    event: ProviderEvent,
-    digest: Buffer,
-  ): Promise<EventOutcome> {
-    const { id, type, key, fact } = event;
-    const { reference = null, subject = null, fact: what = null, amount = null, code = null } = fact ?? {};
-    const happened = { providerRef: reference, subject, fact: what, amount, declineCode: code };
-    const given = { provider, event: id, type, digest, providerKey: key, ...happened };
-    const [row] = await call<{ outcome: EventOutcome }, (typeof EVENT)[number]>(tx, KEEP_EVENT, given);
-    return row?.outcome ?? 'unknown';
-  }
-
-  /** Keeps an event that names no tenant of ours. */
-  async keepStrayEvent(provider: string, { id, type }: ProviderEvent, digest: Buffer): Promise<void> {
-    await this.dataSource.query(
-      `INSERT INTO payment_inbox.stray_events (provider, event, type, digest) VALUES ($1, $2, $3, $4)
-       ON CONFLICT (provider, event) DO NOTHING`,
-      [provider, id, type, digest],
-    );
-  }
-
   private async one(rows: () => Promise<PaymentDetails[]>): Promise<PaymentDetails | null> {
     try {
       const [payment] = await rows();
@@ -164,13 +137,6 @@ const CAPTURE = ['payment', 'attempt', 'providerKey', 'amount'] as const;
 const VOID = ['payment', 'attempt', 'providerKey'] as const;
 const REFUND = ['payment', 'refund', 'attempt', 'providerKey', 'amount', 'tax', 'reason'] as const;
 const SETTLEMENT = ['attempt', 'result', 'providerRef', 'amount', 'declineCode'] as const;
-const EVENT = [
-  ...(['provider', 'event', 'type', 'digest', 'providerKey'] as const),
-  ...(['providerRef', 'subject', 'fact', 'amount', 'declineCode'] as const),
-] as const;
-
-const KEEP_EVENT = command('keep_webhook_event', 'keep_webhook_event AS outcome', EVENT);
-
 const ORDER_COVERAGE = command('order_coverage', 'total, held, taken', ['order']);
 
 /** Minor units of an order; `held` counts what is taken, too. */

@@ -14,7 +14,7 @@ export type Misbehaviour =
   | 'error-kept'
   | 'should-retry';
 
-interface Intent {
+export interface Intent {
   id: string;
   object: 'payment_intent';
   amount: number;
@@ -27,7 +27,7 @@ interface Intent {
   last_payment_error: null;
 }
 
-interface StripeRefund {
+export interface StripeRefund {
   id: string;
   object: 'refund';
   amount: number;
@@ -181,22 +181,22 @@ export class FakeStripe {
 
   private create(parameters: URLSearchParams): [number, unknown] {
     const [, decline] = /^pm_card_declined_(\w+)$/.exec(parameters.get('payment_method') ?? '') ?? [];
-    if (decline) return [402, apiError('card_error', { code: 'card_declined', decline_code: decline })];
     const amount = Number(parameters.get('amount'));
     const intent: Intent = {
       id: `pi_${this.intents.size + 1}`,
       object: 'payment_intent',
       amount,
-      amount_capturable: amount,
+      amount_capturable: decline ? 0 : amount,
       amount_received: 0,
       currency: parameters.get('currency') ?? '',
-      status: 'requires_capture',
+      status: decline ? 'requires_payment_method' : 'requires_capture',
       metadata: metadataOf(parameters),
       cancellation_reason: null,
       last_payment_error: null,
     };
     this.intents.set(intent.id, intent);
-    return [200, intent];
+    if (!decline) return [200, intent];
+    return [402, apiError('card_error', { code: 'card_declined', decline_code: decline, payment_intent: intent })];
   }
 
   private refund(parameters: URLSearchParams): [number, unknown] {

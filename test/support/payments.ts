@@ -23,6 +23,7 @@ export interface Payment {
   refundedTax: number;
   declineCode: string | null;
   refunds: Refund[];
+  conflicts: { event: string; subject: string | null; fact: string | null; amount: number | null; problem: string }[];
   eventHash: string;
 }
 
@@ -33,6 +34,7 @@ export interface Refund {
   amount: number;
   tax: number;
   reason: string | null;
+  cause: string;
   providerRef: string | null;
   eventHash: string;
 }

@@ -985,7 +985,7 @@ export interface components {
         };
         Fault: {
             /** @enum {string} */
-            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "TIME_REVERSED" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT" | "NOT_WITNESSED";
+            code: "HASH_MISMATCH" | "PREV_MISMATCH" | "GAP" | "FORK" | "BAD_SIGNATURE" | "TIME_REVERSED" | "UNKNOWN_KEY" | "SIZE_BELOW_CHECKPOINT" | "UNPROVEN_TAIL" | "SIZE_MISMATCH" | "BAD_CHECKPOINT" | "ROOT_MISMATCH" | "INCONSISTENT" | "UNSEALED_OVERDUE" | "MISSING_STREAM" | "MISSING_TENANT" | "MISSING_CHECKPOINT" | "VALUE_MISSING" | "STATE_DRIFT" | "HISTORY_DRIFT" | "NOT_WITNESSED";
             /** @example the event is not the one that was hashed */
             detail: string;
             /**
@@ -1608,6 +1608,12 @@ export interface components {
             /** @example one of two was broken */
             reason: string | null;
             /**
+             * @description Who gave it back: a request of yours, somebody at the provider without you, or a bank for a customer who disputes the payment.
+             * @example request
+             * @enum {string}
+             */
+            cause: "request" | "provider" | "dispute";
+            /**
              * @description The provider's name of it.
              * @example re_3MtwBwLkdIwHu7ix
              */
@@ -1629,6 +1635,43 @@ export interface components {
             updatedAt: string;
             /** @description Hash of the audit event that made this version. */
             eventHash: string;
+        };
+        PaymentConflict: {
+            /** @example stripe */
+            provider: string;
+            /**
+             * @description The provider's name of the event.
+             * @example evt_1NG8Du2eZvKYlo2CUI79vXWy
+             */
+            event: string;
+            /**
+             * @description `payment` or `refund`; null where it can not be read.
+             * @example payment
+             */
+            subject: string | null;
+            /**
+             * @description What happened; null where it can not be read.
+             * @example captured
+             */
+            fact: string | null;
+            /**
+             * @description The provider's name of what it is about.
+             * @example pi_3MtwBwLkdIwHu7ix
+             */
+            reference: string | null;
+            /**
+             * Format: int64
+             * @description In minor units; null where the event has none.
+             * @example 4000
+             */
+            amount: number | null;
+            /** @example It would break the rule payments_captured_within_authorized. */
+            problem: string;
+            /**
+             * Format: date-time
+             * @example 2026-11-30T08:15:30.123456Z
+             */
+            noticedAt: string;
         };
         Payment: {
             /**
@@ -1716,6 +1759,11 @@ export interface components {
             declineCode: string | null;
             /** @description Oldest first. */
             refunds: components["schemas"]["Refund"][];
+            /**
+             * @description What the provider says and what can't be so here, oldest first; empty when all is well. A person has to look; until then the order is neither canceled nor paid again.
+             * @example []
+             */
+            conflicts: components["schemas"]["PaymentConflict"][];
             /**
              * Format: date-time
              * @example 2026-11-30T08:15:30.123456Z
@@ -5224,9 +5272,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    [key: string]: unknown;
-                };
+                "application/json": unknown;
             };
         };
         responses: {

@@ -5,7 +5,19 @@ CREATE DOMAIN waybill.provider_operation AS text COLLATE "C"
   CONSTRAINT provider_operation_check CHECK (VALUE IN ('authorize', 'capture', 'void', 'refund'));
 
 CREATE DOMAIN waybill.event_outcome AS text COLLATE "C"
-  CONSTRAINT event_outcome_check CHECK (VALUE IN ('applied', 'nothing-to-do', 'unknown'));
+  CONSTRAINT event_outcome_check CHECK (VALUE IN ('applied', 'nothing-to-do', 'conflict', 'unknown'));
+
+CREATE DOMAIN waybill.fact_subject AS text COLLATE "C"
+  CONSTRAINT fact_subject_check CHECK (VALUE IN ('payment', 'refund'));
+
+CREATE DOMAIN waybill.provider_fact AS text COLLATE "C"
+  CONSTRAINT provider_fact_check CHECK (VALUE IN ('authorized', 'declined', 'captured', 'voided', 'succeeded', 'failed'));
+
+CREATE DOMAIN waybill.refund_cause AS text COLLATE "C"
+  CONSTRAINT refund_cause_check CHECK (VALUE IN ('request', 'provider', 'dispute'));
+
+COMMENT ON DOMAIN waybill.refund_cause IS
+  'Who gave the money back: a request of ours, somebody at the provider without us, or a bank for a customer who disputes the payment.';
 
 CREATE DOMAIN waybill.provider_name AS text COLLATE "C"
   CONSTRAINT provider_name_format CHECK (length(VALUE) <= 32 AND VALUE ~ '^[a-z][a-z0-9_-]*$');
@@ -40,6 +52,7 @@ CREATE TABLE waybill.payments (
   refunded          waybill.minor_units NOT NULL DEFAULT 0,
   refunded_tax      waybill.minor_units NOT NULL DEFAULT 0,
   decline_code      waybill.decline_code,
+  conflicts         int NOT NULL DEFAULT 0,
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
   transition_reason text,
@@ -52,6 +65,7 @@ CREATE TABLE waybill.payments (
   CONSTRAINT payments_authorized_within_amount CHECK (authorized <= amount),
   CONSTRAINT payments_captured_within_authorized CHECK (captured BETWEEN 0 AND authorized
     AND captured_tax BETWEEN 0 AND tax AND captured - captured_tax BETWEEN 0 AND amount - tax),
+  CONSTRAINT payments_conflicts_counted CHECK (conflicts >= 0),
   CONSTRAINT payments_refunded_within_captured CHECK (
     refunded >= 0 AND refunding >= 0 AND refunded + refunding <= captured
     AND refunded_tax >= 0 AND refunding_tax >= 0 AND refunded_tax + refunding_tax <= captured_tax
@@ -61,6 +75,9 @@ CREATE TABLE waybill.payments (
 
 COMMENT ON COLUMN waybill.payments.refunding IS
   'Promised to refunds that are under way; what is left to refund is captured - refunded - refunding.';
+
+COMMENT ON COLUMN waybill.payments.conflicts IS
+  'How many rows of payment_conflicts are open. Like a live payment, one with conflicts keeps its order from being canceled.';
 
 CREATE UNIQUE INDEX payments_live_key ON waybill.payments (tenant_id, order_id)
   WHERE status NOT IN ('declined', 'voided', 'refunded');
@@ -80,6 +97,7 @@ CREATE TABLE waybill.refunds (
   amount            waybill.minor_units NOT NULL,
   tax               waybill.minor_units NOT NULL,
   reason            waybill.reason,
+  cause             waybill.refund_cause NOT NULL DEFAULT 'request',
   provider_ref      waybill.provider_text,
   decline_code      waybill.decline_code,
   created_at        timestamptz NOT NULL DEFAULT statement_timestamp(),
@@ -91,6 +109,8 @@ CREATE TABLE waybill.refunds (
 );
 
 CREATE INDEX refunds_payment_idx ON waybill.refunds (tenant_id, payment_id, created_at, id);
+
+CREATE UNIQUE INDEX refunds_provider_ref_key ON waybill.refunds (tenant_id, payment_id, provider_ref);
 
 ALTER TABLE waybill.refunds ADD CONSTRAINT refunds_pkey PRIMARY KEY (tenant_id, id);
 
@@ -161,6 +181,45 @@ COMMENT ON COLUMN waybill.payment_webhook_events.digest IS
 SELECT waybill.make_tenant_table('waybill.payment_webhook_events', 'events of providers are kept as they came', 'UPDATE OR DELETE OR TRUNCATE');
 
 
+CREATE TABLE waybill.payment_conflicts (
+  tenant_id    bigint NOT NULL,
+  provider     waybill.provider_name NOT NULL,
+  event        waybill.provider_text NOT NULL,
+  payment_id   uuid NOT NULL,
+  problem      waybill.reason NOT NULL,
+  refund_id    uuid,
+  subject      waybill.fact_subject,
+  fact         waybill.provider_fact,
+  reference    waybill.provider_text,
+  amount       bigint,
+  decline_code waybill.decline_code,
+  cause        waybill.refund_cause,
+  noticed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  resolved_at  timestamptz,
+  resolved_by  uuid,
+  resolution   waybill.reason,
+  CONSTRAINT payment_conflicts_pkey PRIMARY KEY (tenant_id, provider, event),
+  CONSTRAINT payment_conflicts_payment_fkey FOREIGN KEY (tenant_id, payment_id) REFERENCES waybill.payments (tenant_id, id),
+  CONSTRAINT payment_conflicts_resolved CHECK ((resolved_at IS NULL) = (resolution IS NULL) AND (resolved_at IS NULL) = (resolved_by IS NULL))
+);
+
+COMMENT ON TABLE waybill.payment_conflicts IS
+  'What a provider says of a payment and what can''t be so here: for a person to look at. subject and fact are null where the event could not be read.';
+
+CREATE INDEX payment_conflicts_open_idx ON waybill.payment_conflicts (tenant_id, payment_id, noticed_at) WHERE resolved_at IS NULL;
+
+SELECT waybill.make_tenant_table('waybill.payment_conflicts', 'what a provider said stays on record');
+SELECT waybill.reference_user('waybill.payment_conflicts', 'resolved_by');
+
+CREATE TRIGGER payment_conflicts_10_fixed BEFORE UPDATE ON waybill.payment_conflicts FOR EACH ROW
+  WHEN (OLD.resolved_at IS NOT NULL
+        OR (NEW.tenant_id, NEW.provider, NEW.event, NEW.payment_id, NEW.problem, NEW.refund_id, NEW.subject, NEW.fact, NEW.reference,
+            NEW.amount, NEW.decline_code, NEW.cause, NEW.noticed_at)
+        IS DISTINCT FROM (OLD.tenant_id, OLD.provider, OLD.event, OLD.payment_id, OLD.problem, OLD.refund_id, OLD.subject, OLD.fact,
+            OLD.reference, OLD.amount, OLD.decline_code, OLD.cause, OLD.noticed_at))
+  EXECUTE FUNCTION waybill.refuse_change('a conflict keeps what it is about, and its resolution once there is one');
+
+
 CREATE SCHEMA payment_inbox;
 
 CREATE TABLE payment_inbox.stray_events (
@@ -178,6 +237,31 @@ COMMENT ON TABLE payment_inbox.stray_events IS
 GRANT USAGE ON SCHEMA payment_inbox TO waybill_app;
 
 GRANT SELECT, INSERT ON payment_inbox.stray_events TO waybill_app;
+
+CREATE FUNCTION payment_inbox.tenant_of(p_provider text, p_payment_ref text) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_before text := current_setting('waybill.tenant_id', true);
+  v_tenant bigint;
+  v_found bigint[] := '{}';
+BEGIN
+  -- Tenant by tenant, as the policies want it: a look-up by index for each, for the few events that don't say whose they are.
+  FOR v_tenant IN SELECT t.id FROM waybill.tenant_ids() AS t(id) LOOP
+    PERFORM set_config('waybill.tenant_id', v_tenant::text, true);
+    IF EXISTS (SELECT FROM waybill.payments p
+               WHERE p.tenant_id = v_tenant AND p.provider = p_provider AND p.provider_ref = p_payment_ref) THEN
+      v_found := v_found || v_tenant;
+    END IF;
+  END LOOP;
+  PERFORM set_config('waybill.tenant_id', coalesce(v_before, ''), true);
+  RETURN CASE cardinality(v_found) WHEN 1 THEN v_found[1] END;
+END
+$$;
+
+COMMENT ON FUNCTION payment_inbox.tenant_of IS
+  'The tenant whose payment a provider calls by this name; null when there is none, or more than one.';
+
+GRANT EXECUTE ON FUNCTION payment_inbox.tenant_of TO waybill_app;
 
 CREATE TRIGGER stray_events_00_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payment_inbox.stray_events
   FOR EACH STATEMENT EXECUTE FUNCTION waybill.refuse_change('events of providers are kept as they came');

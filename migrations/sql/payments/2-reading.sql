@@ -5,6 +5,7 @@ BEGIN
     'status', p.status, 'version', p.version, 'currency', p.currency, 'amount', p.amount, 'tax', p.tax,
     'authorized', p.authorized, 'captured', p.captured, 'capturedTax', p.captured_tax, 'refunding', p.refunding,
     'refundingTax', p.refunding_tax, 'refunded', p.refunded, 'refundedTax', p.refunded_tax, 'declineCode', p.decline_code,
+    'conflicts', p.conflicts,
     'createdAt', to_char(p.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'updatedAt', to_char(p.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
@@ -16,7 +17,7 @@ CREATE FUNCTION waybill.refund_snapshot(r waybill.refunds) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN json_build_object('id', r.id, 'paymentId', r.payment_id, 'providerRef', r.provider_ref, 'status', r.status,
-    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'declineCode', r.decline_code,
+    'version', r.version, 'amount', r.amount, 'tax', r.tax, 'reason', r.reason, 'cause', r.cause, 'declineCode', r.decline_code,
     'createdAt', to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'updatedAt', to_char(r.updated_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text;
 END
@@ -33,11 +34,17 @@ SELECT p.tenant_id, p.id, p.order_id, p.provider, p.provider_ref, p.status, p.ve
                WHERE e.tenant_id = r.tenant_id AND e.stream = 'refund/' || r.id AND e.version = r.version))
           ORDER BY r.created_at, r.id), '[]'::jsonb)
         FROM waybill.refunds r WHERE r.tenant_id = p.tenant_id AND r.payment_id = p.id) AS refunds,
+       CASE WHEN p.conflicts = 0 THEN '[]'::jsonb ELSE (
+         SELECT jsonb_agg(jsonb_build_object('provider', c.provider, 'event', c.event, 'subject', c.subject, 'fact', c.fact,
+           'reference', c.reference, 'amount', c.amount, 'problem', c.problem,
+           'noticedAt', to_char(c.noticed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) ORDER BY c.noticed_at, c.event)
+         FROM waybill.payment_conflicts c
+         WHERE c.tenant_id = p.tenant_id AND c.payment_id = p.id AND c.resolved_at IS NULL) END AS conflicts,
        (SELECT encode(e.event_hash, 'hex') FROM audit.events e
         WHERE e.tenant_id = p.tenant_id AND e.stream = 'payment/' || p.id AND e.version = p.version) AS event_hash
 FROM waybill.payments p;
 
-COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds, as the API shows it.';
+COMMENT ON VIEW waybill.payment_details IS 'A payment with its refunds and open conflicts, as the API shows it.';
 
 GRANT SELECT ON waybill.payment_details TO waybill_app;
 

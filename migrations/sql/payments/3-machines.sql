@@ -21,6 +21,8 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles) VAL
   ('payment', 'needs_reconciliation', 'declined', '{admin,system}'),
   ('payment', 'needs_reconciliation', 'captured', '{admin,system}'),
   ('payment', 'needs_reconciliation', 'voided', '{admin,system}'),
+  ('payment', 'declined', 'authorized', '{system}'),
+  ('payment', 'declined', 'captured', '{system}'),
   ('payment', 'captured', 'refunded', '{operator,admin,system}'),
   ('payment', 'refunded', 'captured', '{system}'),
   ('refund', 'processing', 'succeeded', '{operator,admin,system}'),
@@ -30,28 +32,22 @@ INSERT INTO waybill.valid_transitions (machine, from_state, to_state, roles) VAL
   ('refund', 'needs_reconciliation', 'failed', '{admin,system}'),
   ('refund', 'succeeded', 'failed', '{system}');
 
-CREATE FUNCTION waybill.check_payment(p_new waybill.payments, p_old waybill.payments) RETURNS void
+CREATE FUNCTION waybill.keep_provider_ref(p_new anyelement, p_old anyelement) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
-    RAISE EXCEPTION 'UPDATE on waybill.payments is refused: a known provider_ref of a payment never changes' USING ERRCODE = 'WB002';
+    RAISE EXCEPTION 'UPDATE on % is refused: a known provider_ref never changes', pg_typeof(p_new) USING ERRCODE = 'WB002';
   END IF;
 END
 $$;
 
-CREATE FUNCTION waybill.check_refund(p_new waybill.refunds, p_old waybill.refunds) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  IF p_old.provider_ref IS NOT NULL AND p_new.provider_ref IS DISTINCT FROM p_old.provider_ref THEN
-    RAISE EXCEPTION 'UPDATE on waybill.refunds is refused: a known provider_ref of a refund never changes' USING ERRCODE = 'WB002';
-  END IF;
-END
-$$;
+COMMENT ON FUNCTION waybill.keep_provider_ref IS
+  'A rule of payments and refunds: what the provider calls one, once that is known, is what it is called.';
 
 SELECT waybill.attach_machine('payment',
   p_fixed => '{tenant_id,id,order_id,provider,currency,amount,tax,created_at}',
-  p_rules => 'waybill.check_payment');
+  p_rules => 'waybill.keep_provider_ref');
 
 SELECT waybill.attach_machine('refund',
-  p_fixed => '{tenant_id,id,payment_id,amount,tax,reason,created_at}',
-  p_rules => 'waybill.check_refund');
+  p_fixed => '{tenant_id,id,payment_id,amount,tax,reason,cause,created_at}',
+  p_rules => 'waybill.keep_provider_ref');

@@ -1,13 +1,20 @@
 CREATE FUNCTION waybill.payment_holding_order(p_tenant bigint, p_order uuid) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT jsonb_build_object('code', 'WB030', 'message', format('order %s has a live payment %s, which is %s', p_order, p.id, p.status),
-                            'detail', jsonb_build_object('paymentId', p.id, 'status', p.status), 'hint', 'Void it or refund it first.')
+  SELECT jsonb_build_object(
+    'code', 'WB030',
+    'message', format('order %s has a payment %s, which is %s%s', p_order, p.id, p.status,
+                      CASE WHEN p.conflicts > 0 THEN ' and of which its provider says something else' END),
+    'detail', jsonb_build_object('paymentId', p.id, 'status', p.status, 'conflicts', p.conflicts),
+    'hint', CASE WHEN p.conflicts > 0 THEN 'waybill.payment_conflicts says what; waybill.resolve_payment_conflict ends it.'
+                 ELSE 'Void it or refund it first.' END)
   FROM waybill.payments p
-  WHERE p.tenant_id = p_tenant AND p.order_id = p_order AND p.status NOT IN ('declined', 'voided', 'refunded')
+  WHERE p.tenant_id = p_tenant AND p.order_id = p_order
+    AND (p.status NOT IN ('declined', 'voided', 'refunded') OR p.conflicts > 0)
+  ORDER BY p.conflicts DESC LIMIT 1
 $$;
 
 COMMENT ON FUNCTION waybill.payment_holding_order IS
-  'What an order''s live payment has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
+  'What an order''s live payment, or one with open conflicts, has against canceling the order, another total and another payment; null when there is none. A new payment locks the order, so none slips in.';
 
 GRANT EXECUTE ON FUNCTION waybill.payment_holding_order TO waybill_app;
 

@@ -7,7 +7,8 @@ DECLARE
   v_payment waybill.payments;
   v_amount bigint;
   v_tax bigint;
-  v_settled timestamptz := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
+  v_most bigint;
+  v_settled timestamptz;
 BEGIN
   SELECT a.* INTO v_attempt FROM waybill.payment_attempts a WHERE a.tenant_id = p_tenant AND a.id = p_attempt;
   v_payment := waybill.lock_payment(p_tenant, v_attempt.payment_id);
@@ -16,6 +17,12 @@ BEGIN
   v_amount := coalesce(p_amount, v_attempt.amount);
   v_tax := CASE v_amount WHEN v_attempt.amount THEN v_attempt.tax
                          ELSE waybill.share_of_tax(v_amount, v_payment.amount, v_payment.tax) END;
+  -- A provider that says it did another amount than it could: what it really did nobody here can tell.
+  v_most := CASE v_attempt.operation WHEN 'authorize' THEN v_payment.amount WHEN 'capture' THEN v_payment.authorized ELSE v_attempt.amount END;
+  IF p_result = 'succeeded' AND (v_amount NOT BETWEEN 1 AND v_most OR (v_attempt.operation = 'refund' AND v_amount <> v_most)) THEN
+    p_result := 'needs_reconciliation';
+  END IF;
+  v_settled := CASE WHEN p_result <> 'needs_reconciliation' THEN clock_timestamp() END;
 
   IF v_attempt.settled_at IS NOT NULL OR v_attempt.status = p_result THEN
     NULL;
@@ -57,6 +64,6 @@ END
 $$;
 
 COMMENT ON FUNCTION waybill.settle_payment_attempt IS
-  'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell. An attempt that has ended is left as it is.';
+  'Writes down how an attempt ended: succeeded, refused, or needs_reconciliation when nobody can tell, as with an amount that can''t be. An attempt that has ended is left as it is.';
 
 GRANT EXECUTE ON FUNCTION waybill.settle_payment_attempt TO waybill_app;

@@ -27,6 +27,13 @@ export class RefundDto {
   @ApiProperty({ type: 'string', nullable: true, example: 'one of two was broken' })
   reason!: string | null;
   @ApiProperty({
+    enum: ['request', 'provider', 'dispute'],
+    example: 'request',
+    description:
+      'Who gave it back: a request of yours, somebody at the provider without you, or a bank for a customer who disputes the payment.',
+  })
+  cause!: string;
+  @ApiProperty({
     type: 'string',
     nullable: true,
     example: 're_3MtwBwLkdIwHu7ix',
@@ -51,6 +58,7 @@ export class RefundDto {
       amount: refund.amount,
       tax: refund.tax,
       reason: refund.reason,
+      cause: refund.cause,
       providerRef: refund.providerRef,
       declineCode: refund.declineCode,
       createdAt: refund.createdAt,
@@ -58,6 +66,46 @@ export class RefundDto {
       eventHash: refund.eventHash,
     });
   }
+}
+
+/** What the provider says of a payment and what can't be so here. */
+export class PaymentConflictDto {
+  @ApiProperty({ example: 'stripe' })
+  provider!: string;
+  @ApiProperty({ example: 'evt_1NG8Du2eZvKYlo2CUI79vXWy', description: "The provider's name of the event." })
+  event!: string;
+  @ApiProperty({
+    type: 'string',
+    nullable: true,
+    example: 'payment',
+    description: '`payment` or `refund`; null where it can not be read.',
+  })
+  subject!: string | null;
+  @ApiProperty({
+    type: 'string',
+    nullable: true,
+    example: 'captured',
+    description: 'What happened; null where it can not be read.',
+  })
+  fact!: string | null;
+  @ApiProperty({
+    type: 'string',
+    nullable: true,
+    example: 'pi_3MtwBwLkdIwHu7ix',
+    description: "The provider's name of what it is about.",
+  })
+  reference!: string | null;
+  @ApiProperty({
+    type: 'integer',
+    nullable: true,
+    example: 4000,
+    description: 'In minor units; null where the event has none.',
+  })
+  amount!: number | null;
+  @ApiProperty({ example: 'It would break the rule payments_captured_within_authorized.' })
+  problem!: string;
+  @ApiProperty(TIME)
+  noticedAt!: string;
 }
 
 /** A payment with its refunds; amounts in minor units of its currency, times in UTC. */
@@ -106,6 +154,14 @@ export class PaymentDto {
   declineCode!: string | null;
   @ApiProperty({ type: [RefundDto], description: 'Oldest first.' })
   refunds!: RefundDto[];
+  @ApiProperty({
+    type: [PaymentConflictDto],
+    example: [],
+    description:
+      "What the provider says and what can't be so here, oldest first; empty when all is well. A person has to look; until then the order " +
+      'is neither canceled nor paid again.',
+  })
+  conflicts!: PaymentConflictDto[];
   @ApiProperty(TIME)
   createdAt!: string;
   @ApiProperty(TIME)
@@ -132,6 +188,7 @@ export class PaymentDto {
       refundedTax: payment.refundedTax,
       declineCode: payment.declineCode,
       refunds: payment.refunds.map((refund) => RefundDto.of(refund)),
+      conflicts: payment.conflicts,
       createdAt: payment.createdAt,
       updatedAt: payment.updatedAt,
       eventHash: payment.eventHash,

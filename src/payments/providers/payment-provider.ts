@@ -42,17 +42,29 @@ export type ProviderFact =
       amount: number | null;
       code: string | null;
     }
-  | { subject: 'refund'; fact: 'succeeded' | 'failed'; reference: string; amount: number | null; code: string | null };
+  | {
+      subject: 'refund';
+      fact: 'succeeded' | 'failed';
+      reference: string;
+      amount: number | null;
+      code: string | null;
+      /** Who gave it back, where it was none of our requests: somebody at the provider (left out), or a bank. */
+      cause?: 'provider' | 'dispute';
+    };
 
-/** An event whose signature was right. */
+/** An event whose signature was right; `readEvent` of provider-event.ts makes it of whatever it says. */
 export interface ProviderEvent {
   id: string;
   type: string;
   /** From metadata that we set; null where there is none. */
   tenantId: number | null;
   key: string | null;
-  /** Null for events that mean nothing to us. */
+  /** The provider's name of the payment, for events that carry no metadata of ours. */
+  paymentRef: string | null;
+  /** Null for events that mean nothing to us, and for those with a problem. */
   fact: ProviderFact | null;
+  /** Why an event that means something can't be read; for a person. */
+  problem: string | null;
 }
 
 /** A payment provider, or what stands in for one. */
@@ -88,14 +100,4 @@ export class WebhookRefused extends Error {
 /** The call's result is unknown, or will be known only later. The message holds no secrets. */
 export class ResultUnknown extends Error {
   override readonly name = 'ResultUnknown';
-}
-
-/** The tenant and the key in an object's metadata, as far as they are ours. */
-export function ownerOf(metadata: Readonly<Record<string, unknown>> | null | undefined): {
-  tenantId: number | null;
-  key: string | null;
-} {
-  const { waybill_tenant: tenant, waybill_key: key } = metadata ?? {};
-  const tenantId = typeof tenant === 'string' && /^[1-9]\d{0,15}$/.test(tenant) ? Number(tenant) : null;
-  return { tenantId, key: typeof key === 'string' && /^[0-9a-f]{64}$/.test(key) ? key : null };
 }

@@ -4,15 +4,14 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { canonicalJson } from '../../common/index.js';
 import {
-  ownerOf,
   type PaymentProvider,
   type ProviderEvent,
-  type ProviderFact,
   type ProviderRequest,
   type ProviderResult,
   ResultUnknown,
   WebhookRefused,
 } from './payment-provider.js';
+import { membersOf, type RawFact, readEvent } from './provider-event.js';
 import { isFreshSignature, isSignedBy } from './simulated-signature.js';
 import { type Fault, faultOf } from './simulated-token.js';
 
@@ -69,9 +68,10 @@ export class SimulatedProvider implements PaymentProvider {
     if (!row || typeof signature !== 'string' || !isSignedBy(row.secret, body, signature)) {
       throw new WebhookRefused(NOT_SIGNED);
     }
-    const { id, type, metadata, fact } = JSON.parse(body.toString()) as Partial<SimulatedEvent>;
-    if (typeof id !== 'string' || typeof type !== 'string') throw new WebhookRefused('The event has no id or no type.');
-    return { id, type, ...ownerOf(metadata), fact: fact ?? null };
+    const { id, type, metadata, fact } = membersOf(JSON.parse(body.toString()) as unknown);
+    const isMeant = fact !== null && fact !== undefined;
+    const digest = createHash('sha256').update(body).digest('hex');
+    return readEvent({ id, type, metadata, fact: isMeant ? (membersOf(fact) as unknown as RawFact) : null }, digest);
   }
 
   /** The provider knows its payments' tokens; only a new payment brings one. */
@@ -140,12 +140,4 @@ export class SimulatedProvider implements PaymentProvider {
         return fault satisfies never;
     }
   }
-}
-
-/** An event as the simulated provider words it. */
-export interface SimulatedEvent {
-  id: string;
-  type: string;
-  metadata: Record<string, string>;
-  fact: ProviderFact | null;
 }

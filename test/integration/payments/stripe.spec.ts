@@ -4,7 +4,7 @@ import { Stripe } from 'stripe';
 import { CallRecoverer, IDEMPOTENCY_POLICY, type IdempotencyPolicy } from '../../../src/idempotency/index.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { FakeStripe, type Misbehaviour } from '../../support/fake-stripe.js';
-import { place } from '../../support/orders.js';
+import { move, place } from '../../support/orders.js';
 import {
   authorize,
   deliver,
@@ -16,14 +16,17 @@ import {
   step,
   TOTAL,
 } from '../../support/payments.js';
+import { StripeDashboard, stripeEvent } from '../../support/stripe-dashboard.js';
 
 const API_KEY = 'sk_test_only-for-tests';
 const WEBHOOK_SECRET = 'whsec_only-for-tests';
 
 let stripe: FakeStripe;
+let dashboard: StripeDashboard;
 let service: TestApp;
 beforeAll(async () => {
   stripe = await FakeStripe.start();
+  dashboard = new StripeDashboard(stripe);
   service = await startTestApp({
     env: {
       PAYMENT_PROVIDER: 'stripe',
@@ -202,25 +205,19 @@ describe('after Stripe has forgotten its keys', () => {
 });
 
 describe('events of Stripe', () => {
-  const send = (event: Record<string, unknown>, secret = WEBHOOK_SECRET, timestamp?: number) => {
+  const send = (event: unknown, secret = WEBHOOK_SECRET, timestamp?: number) => {
     const body = JSON.stringify(event);
     const signature = Stripe.webhooks.generateTestHeaderString({ payload: body, secret, timestamp });
-    return deliver(operator(), { body, headers: { 'stripe-signature': signature } }, 'stripe');
+    // The document says what Stripe sends, and not what it never should.
+    return deliver(operator().undocumented(), { body, headers: { 'stripe-signature': signature } }, 'stripe');
   };
-  const event = (type: string, object: unknown, id: string = `evt_${randomUUID()}`) => ({
-    id,
-    object: 'event',
-    type,
-    data: { object },
-  });
-
   it('settle a charge whose answer was lost', async () => {
     const order = await place(operator());
     stripe.misbehave('timeout-after');
     const key = { 'idempotency-key': randomUUID() };
     expect((await pay(order.id, key)).status).toBe(503);
     const intent = [...stripe.intents.values()].at(-1);
-    expect((await send(event('payment_intent.amount_capturable_updated', intent))).status).toBe(200);
+    expect((await send(stripeEvent('payment_intent.amount_capturable_updated', intent))).status).toBe(200);
     const before = posts().length;
     await letTimePass(service.database.superuserUrl);
     const answer = await pay(order.id, key);
@@ -234,14 +231,141 @@ describe('events of Stripe', () => {
     expect((await readPayment(operator(), payment.id)).status).toBe('refunded');
     const refund = stripe.refunds.at(-1);
     const failed = { ...refund, status: 'failed', failure_reason: 'lost_or_stolen_card' };
-    expect((await send(event('refund.failed', failed))).status).toBe(200);
+    expect((await send(stripeEvent('refund.failed', failed))).status).toBe(200);
     const end = await readPayment(operator(), payment.id);
     expect(end).toMatchObject({ status: 'captured', refunded: 0, refundedTax: 0 });
     expect(end.refunds).toMatchObject([{ status: 'failed', declineCode: 'lost_or_stolen_card' }]);
   });
 
+  it('book a capture and a refund that were made in the dashboard, without our metadata, and the order can be canceled', async () => {
+    const payment = await held();
+    const captured = dashboard.capture(payment.providerRef, 3000);
+    Object.assign(captured.data.object as object, { metadata: {} });
+    expect((await send(captured)).status).toBe(200);
+    expect(await readPayment(operator(), payment.id)).toMatchObject({ status: 'captured', captured: 3000 });
+    expect((await move(operator(), payment.orderId, 'canceled')).status).toBe(409);
+
+    expect((await send(dashboard.refund(payment.providerRef, 1000))).status).toBe(200);
+    const partly = await readPayment(operator(), payment.id);
+    expect(partly).toMatchObject({ status: 'captured', refunded: 1000, conflicts: [] });
+    expect(partly.refunds).toMatchObject([
+      { status: 'succeeded', amount: 1000, cause: 'provider', reason: 'requested_by_customer' },
+    ]);
+    const rest = dashboard.refund(payment.providerRef, 2000);
+    for (const again of [rest, rest, stripeEvent('refund.updated', rest.data.object)])
+      expect((await send(again)).status).toBe(200);
+    expect(await readPayment(operator(), payment.id)).toMatchObject({
+      status: 'refunded',
+      refunded: 3000,
+      refundedTax: partly.capturedTax,
+    });
+    expectCreated(await move(operator(), payment.orderId, 'canceled'));
+  });
+
+  it('book what a bank takes back in a dispute, and what it gives back when that is won', async () => {
+    const payment = await taken();
+    const { withdrawn, reinstated } = dashboard.dispute(payment.providerRef, TOTAL);
+    expect((await send(withdrawn)).status).toBe(200);
+    const lost = await readPayment(operator(), payment.id);
+    expect(lost).toMatchObject({ status: 'refunded', refunded: TOTAL });
+    expect(lost.refunds).toMatchObject([
+      { status: 'succeeded', cause: 'dispute', reason: 'fraudulent', providerRef: expect.stringMatching(/^dp_/) },
+    ]);
+    expect((await send(reinstated)).status).toBe(200);
+    const won = await readPayment(operator(), payment.id);
+    expect(won).toMatchObject({
+      status: 'captured',
+      refunded: 0,
+      refunds: [{ status: 'failed', declineCode: 'dispute_won' }],
+    });
+  });
+
+  it('show money that is held after a decline', async () => {
+    const order = await place(operator());
+    expect((await authorize(operator(), order.id, 'pm_card_declined_lost_card')).status).toBe(402);
+    const intent = [...stripe.intents.keys()].at(-1) ?? '';
+    expect((await send(dashboard.hold(intent))).status).toBe(200);
+    const refused = await move(operator(), order.id, 'canceled');
+    expect(refused).toMatchObject({ status: 409, body: { code: 'payment-in-progress' } });
+    const [, paymentId = ''] = /payments\/([0-9a-f-]+)/.exec(refused.text) ?? [];
+    expect(await readPayment(operator(), paymentId)).toMatchObject({
+      status: 'authorized',
+      authorized: TOTAL,
+      providerRef: intent,
+    });
+    expectCreated(await step(operator(), paymentId, 'voids'));
+    expectCreated(await move(operator(), order.id, 'canceled'));
+  });
+
+  it('that make no sense are kept, and shown where their payment is known', async () => {
+    const payment = await held();
+    const intent = stripe.intents.get(payment.providerRef ?? '');
+    const odd: [string, unknown][] = [
+      ['null', null],
+      ['a list', []],
+      ['a text', 'evt'],
+      ['no data', { id: 'evt_empty', type: 'payment_intent.succeeded' }],
+      ['data that is null', { id: 'evt_null', type: 'payment_intent.succeeded', data: { object: null } }],
+      ['an id as a number', stripeEvent('payment_intent.succeeded', null, 5 as unknown as string)],
+      ['a long id', stripeEvent('customer.created', {}, `evt_${'x'.repeat(300)}`)],
+      ['a text that PostgreSQL cannot hold', stripeEvent('customer.created', {}, 'evt_\0')],
+      ['an amount as text', stripeEvent('payment_intent.succeeded', { ...intent, amount_received: '3582' })],
+      [
+        'an amount that is no whole number',
+        stripeEvent('payment_intent.succeeded', { ...intent, amount_received: 1.5 }),
+      ],
+      [
+        'an amount that is null',
+        stripeEvent('refund.created', {
+          id: 're_null',
+          status: 'succeeded',
+          amount: null,
+          payment_intent: intent?.id,
+          metadata: null,
+        }),
+      ],
+      [
+        'more captured than authorized',
+        stripeEvent('payment_intent.succeeded', { ...intent, amount_received: TOTAL + 1 }),
+      ],
+      [
+        'a refund of what was not captured',
+        stripeEvent('refund.created', {
+          id: 're_early',
+          status: 'succeeded',
+          amount: 5,
+          currency: 'eur',
+          payment_intent: { id: intent?.id },
+        }),
+      ],
+      [
+        'a refund in a state that is new',
+        stripeEvent('refund.updated', {
+          id: 're_new',
+          status: 'frozen',
+          amount: 5,
+          currency: 'eur',
+          payment_intent: intent?.id,
+        }),
+      ],
+    ];
+    for (const [what, event] of odd)
+      for (const time of [1, 2]) expect([what, time, (await send(event)).status]).toEqual([what, time, 200]);
+    const { status, conflicts } = await readPayment(operator(), payment.id);
+    expect(status).toBe('authorized');
+    expect(conflicts.map(({ fact, amount }) => [fact, amount])).toEqual([
+      [null, null],
+      [null, null],
+      ['succeeded', null],
+      ['captured', TOTAL + 1],
+      ['succeeded', 5],
+      [null, null],
+    ]);
+    expect((await move(operator(), payment.orderId, 'canceled')).text).toContain("says what can't be so here");
+  });
+
   it('are refused with a wrong secret, an old signature, or none', async () => {
-    const forged = event('payment_intent.succeeded', [...stripe.intents.values()].at(-1));
+    const forged = stripeEvent('payment_intent.succeeded', [...stripe.intents.values()].at(-1));
     expect((await send(forged, 'whsec_wrong')).status).toBe(400);
     expect((await send(forged, WEBHOOK_SECRET, Math.floor(Date.now() / 1000) - 600)).status).toBe(400);
     expect((await deliver(operator(), { body: JSON.stringify(forged), headers: {} }, 'stripe')).status).toBe(400);
