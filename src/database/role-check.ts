@@ -1,5 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { PINNED_SETTINGS, strangeSettings } from './session-settings.js';
 
 interface RoleFacts {
   role: string;
@@ -20,6 +21,22 @@ export class RoleCheck implements OnModuleInit {
              (SELECT r.rolsuper OR r.rolbypassrls FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) AS bypasses`);
     const fault = facts && faultOf(facts);
     if (fault) throw new Error(fault);
+    await this.refuseStrangeSettings();
+  }
+
+  /** A pooler doesn't keep all settings for its client, or drops them: then those of the role and the database count. */
+  private async refuseStrangeSettings(): Promise<void> {
+    const found = await this.dataSource.query<{ name: string; setting: string }[]>(
+      'SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY ($1)',
+      [Object.keys(PINNED_SETTINGS)],
+    );
+    const strange = strangeSettings(found);
+    if (strange.length === 0) return;
+    throw new Error(
+      `The sessions of DATABASE_URL don't have the settings that this service relies on: ${strange.join('; ')}. ` +
+        'Take back what was set for the role or the database (ALTER ROLE … RESET …); ' +
+        'behind a pooler that drops startup parameters add pgbouncer=true to the address.',
+    );
   }
 }
 

@@ -21,6 +21,15 @@ export const PINNED_SETTINGS: Readonly<Record<string, string>> = {
 /** Those that PgBouncer takes at the start and keeps with its client, whatever its configuration says. */
 const KEPT_BY_POOLERS = ['TimeZone', 'DateStyle', 'standard_conforming_strings'] as const;
 
+/** Which of a session's settings, by `pg_settings`, aren't the pinned ones: `DateStyle is SQL, DMY`. */
+export function strangeSettings(found: readonly { name: string; setting: string }[]): string[] {
+  const plain = (name: string, text = ''): string =>
+    name === 'DateStyle' ? text.slice(0, 3) : text.replaceAll(', ', ',');
+  return found
+    .filter(({ name, setting }) => plain(name, setting) !== plain(name, PINNED_SETTINGS[name]))
+    .map(({ name, setting }) => `${name} is ${setting}`);
+}
+
 /** Time limits of a session, in milliseconds; 0 for none. */
 export interface TimeLimits {
   statement_timeout?: number;
