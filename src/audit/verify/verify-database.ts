@@ -68,6 +68,11 @@ export function verifyWithin(
   return new DatabaseVerification(client, tenantId, trust, onProgress).run();
 }
 
+/** Whether something is wrong with what was read, rather than with the reading. */
+function isFinding(error: unknown): error is FaultFound | NoteError | CheckpointError {
+  return error instanceof FaultFound || error instanceof NoteError || error instanceof CheckpointError;
+}
+
 /** Events that are checked at one go: a few milliseconds. */
 const YIELD = 50;
 
@@ -104,7 +109,7 @@ class DatabaseVerification {
     } catch (error) {
       if (error instanceof FaultFound) return verifier.result(error.fault, unsealed);
       if (error instanceof BrokenTreeError) return verifier.result({ code: 'GAP', detail: error.message }, unsealed);
-      if (!(error instanceof NoteError || error instanceof CheckpointError)) throw error;
+      if (!isFinding(error)) throw error;
       const detail = `a checkpoint can't be read: ${error.message}`;
       return verifier.result({ code: 'BAD_SIGNATURE', detail }, unsealed);
     }
@@ -143,13 +148,13 @@ class DatabaseVerification {
   private async verifiedTree(): Promise<CompactTree> {
     const { since } = this.trust;
     if (!since || since.size > (await this.store.size())) return new CompactTree();
-    const kept = await this.keptCheckpoints();
-    if (kept.some((note) => readUnverified(note).size < since.size)) return new CompactTree();
     try {
+      const kept = await this.keptCheckpoints();
+      if (kept.some((note) => readUnverified(note).size < since.size)) return new CompactTree();
       const tree = new CompactTree(since.size, await new TreeReader(this.store).peaks(since.size));
       return tree.root().equals(since.root) ? tree : new CompactTree();
     } catch (error) {
-      if (error instanceof BrokenTreeError) return new CompactTree();
+      if (error instanceof BrokenTreeError || isFinding(error)) return new CompactTree();
       throw error;
     }
   }

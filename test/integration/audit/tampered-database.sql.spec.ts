@@ -1,8 +1,11 @@
-import { rm } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { FaultCode } from '../../../src/audit/verify/fault.js';
+import { tenantsToVerify } from '../../../src/audit/verify/tenants.js';
+import { Verifier } from '../../../src/audit/verify/verifier.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
-import { type Sealing, startSealing } from '../../support/audit.js';
+import { ORIGIN, type Sealing, startSealing } from '../../support/audit.js';
 import { type Order, orderBody } from '../../support/builders.js';
 import { expectCreated, step, taken } from '../../support/payments.js';
 
@@ -135,5 +138,77 @@ describe('a database that a superuser tampered with', () => {
     expect(results.map(({ fault, verdict }) => ({ code: fault?.code, verdict }))).toEqual(
       [alone, published].map((code) => ({ code, verdict: 'tampered' })),
     );
+  });
+
+  describe('and a verification that reads only what is new', () => {
+    const verifier = (): Verifier => {
+      const { pool, keys, directory } = sealing.tools;
+      return new Verifier({ pool, origin: ORIGIN, directory, keys, overdueAfter: 10_000 });
+    };
+    const second = `tenant_id = 1 AND version = 2 AND stream = (SELECT min(stream) FROM audit.events WHERE tenant_id = 1 AND stream LIKE 'order/%')`;
+
+    it('relies on one before it that was signed', async () => {
+      const { size } = await verifier().verify(1);
+      expect(await verifier().verify(1, { incremental: true })).toMatchObject({ verdict: 'intact', fromIndex: size });
+    });
+
+    it.each([
+      ['no signature', 'NULL'],
+      ["another row's signature", `(SELECT signature FROM audit.leaves WHERE tenant_id = 1 LIMIT 1)`],
+    ])('does not rely on a forged row with %s', async (_, signature) => {
+      await sealing.tamper(`
+        UPDATE audit.verifications SET signature = ${signature} WHERE tenant_id = 1;
+        UPDATE audit.events SET type = type || '.' WHERE ${second}`);
+      expect(await verifier().verify(1, { incremental: true })).toMatchObject({
+        verdict: 'tampered',
+        fromIndex: 0,
+        fault: { code: 'HASH_MISMATCH' },
+      });
+      await sealing.tamper(`UPDATE audit.events SET type = rtrim(type, '.') WHERE ${second}`);
+    });
+
+    it('finds the last checkpoint gone that it would begin after', async () => {
+      await verifier().verify(1);
+      const [last] = await sealing.sql<{ row: string }>(
+        'SELECT to_jsonb(c)::text AS row FROM audit.checkpoints c WHERE tenant_id = 1 ORDER BY size DESC LIMIT 1',
+      );
+      await sealing.tamper(
+        'DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size = (SELECT max(size) FROM audit.checkpoints WHERE tenant_id = 1)',
+      );
+      expect(await verifier().verify(1, { incremental: true })).toMatchObject({
+        fault: { code: 'MISSING_CHECKPOINT' },
+      });
+      await sealing.tamper(
+        `INSERT INTO audit.checkpoints SELECT (jsonb_populate_record(NULL::audit.checkpoints, '${last?.row.replaceAll("'", "''")}')).*`,
+      );
+    });
+
+    it('finds what was published gone', async () => {
+      await verifier().verify(1);
+      const folder = join(sealing.directory.path, '1');
+      await rename(folder, `${folder}.away`);
+      const fault = { code: 'MISSING_CHECKPOINT', detail: expect.stringMatching(/bring it back/i) as unknown };
+      expect(await verifier().verify(1, { incremental: true })).toMatchObject({ verdict: 'tampered', fault });
+      expect(await verifier().verify(1)).toMatchObject({ verdict: 'tampered', fault });
+      await rename(`${folder}.away`, folder);
+      expect(await verifier().verify(1)).toMatchObject({ verdict: 'intact' });
+    });
+  });
+
+  it('which takes a tenant out of every table: what was published still knows it', async () => {
+    expect(await tenantsToVerify(sealing.pool, sealing.directory)).toEqual([1, 2]);
+    await sealing.tamper(`
+      DO $$ DECLARE t regclass; BEGIN
+        FOR t IN SELECT c.oid FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
+                 WHERE c.relkind = 'r' AND c.relnamespace IN ('audit'::regnamespace, 'waybill'::regnamespace)
+        LOOP EXECUTE format('DELETE FROM %s WHERE tenant_id = 2', t); END LOOP;
+        DELETE FROM waybill.tenants WHERE id = 2;
+      END $$`);
+    expect(await tenantsToVerify(sealing.pool, null)).toEqual([1]);
+    expect(await tenantsToVerify(sealing.pool, sealing.directory)).toEqual([1, 2]);
+    expect(await sealing.verify({ tenantId: 2 })).toMatchObject({
+      verdict: 'tampered',
+      fault: { code: 'SIZE_BELOW_CHECKPOINT' },
+    });
   });
 });
