@@ -104,6 +104,16 @@ describe('history that a superuser rewrites and has sealed again', () => {
     });
   });
 
+  it('is missed by verification where what was published is gone, all of it or the newest', async () => {
+    const missing = { verdict: 'tampered', fault: { code: 'MISSING_CHECKPOINT' } };
+    const verifyAnew = () => sealing.verify({ directory: new CheckpointDirectory(sealing.directory.path) });
+    expect(await verifyAnew()).toMatchObject({ verdict: 'intact' });
+    await rm(join(sealing.directory.path, '1/1/0', String(SIZE)));
+    expect(await verifyAnew()).toMatchObject(missing);
+    await rm(join(sealing.directory.path, '1'), { recursive: true });
+    expect(await verifyAnew()).toMatchObject(missing);
+  });
+
   it('is refused where the published checkpoints are gone, until somebody says that it is a first publication', async () => {
     await rewrite();
     await rm(join(sealing.directory.path, '1'), { recursive: true });
