@@ -6,8 +6,8 @@ import { type Operation, operationsOf } from './openapi.js';
 import { actorOf } from './sql.js';
 
 /**
- * Operations that show nothing of any tenant; a provider's event says whose it is below its signature. A new one is a
- * decision: make it, then add it.
+ * Operations that show nothing of any tenant, or only what it has made public; a provider's event says whose it is below its
+ * signature. A new one is a decision: make it, then add it.
  */
 export const WITHOUT_TENANT = new Set([
   'receivePaymentEvent',
@@ -16,6 +16,10 @@ export const WITHOUT_TENANT = new Set([
   'listWorkflows',
   'getWorkflow',
   'getWorkflowDiagram',
+  'getPublicCheckpoint',
+  'getTile',
+  'getLaterPublicCheckpoint',
+  'getLaterTile',
 ]);
 /** Operations that make or start something new and name nothing that exists. */
 export const CREATING = new Set(['placeOrder', 'createUser', 'createApiKey', 'startVerification']);
