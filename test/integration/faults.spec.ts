@@ -18,7 +18,9 @@ describe('rounds of faults', () => {
     expect(report).toMatchObject({ seed: SEED, rounds: ROUNDS, broken: [] });
     expect(Object.keys(report.struck).length).toBeGreaterThan(0);
     const points = POINTS.filter((point) => point !== 'any time');
-    expect(Object.keys(report.reached).toSorted()).toEqual(points.toSorted());
+    // A log begins once: a round can't wait for that.
+    const reached = Object.keys(report.reached).filter((point) => point !== 'seal.started');
+    expect(reached.toSorted()).toEqual(points.toSorted());
   });
 
   it('break nothing when they come one upon the other, either', async () => {
