@@ -57,8 +57,9 @@ describe('sealing', () => {
     });
   });
 
-  it('seals tenants apart from each other', async () => {
+  it('seals tenants apart from each other, and begins a log once, also when what began it was killed', async () => {
     await service.asOther('operator').post('/v1/orders', orderBody());
+    expect(await runSealer({ tenantId: 2, killAt: 'started' })).toBe('SIGKILL');
     expect(await sealing.seal(2)).toBe(EVENTS_OF_A_NEW_TENANT + 1);
     expect(openNote((await sealing.directory.read(2)) ?? '', sealing.trusted).text).toContain(
       `audit.test/2\n${EVENTS_OF_A_NEW_TENANT + 2}\n`,
@@ -250,6 +251,7 @@ describe('sealing', () => {
     killAt?: SealStep;
     rounds?: number;
     batchSize?: number;
+    tenantId?: number;
   }): Promise<number | string | null> {
     const settings = {
       sealerUrl: service.database.sealerUrl,
