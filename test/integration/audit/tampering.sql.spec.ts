@@ -148,15 +148,15 @@ describe('tampering as a superuser with the triggers off', () => {
     await original.database.drop();
     await rm(intact.directory.path, { recursive: true, force: true });
   });
-  beforeEach(async () => {
+  const copyIntact = async (): Promise<void> => {
     database = await copyDatabase(original.database);
     sealing = await startSealing(database, intact.pem);
     await cp(intact.directory.path, sealing.directory.path, { recursive: true });
-  });
-  afterEach(async () => {
+  };
+  const dropCopy = async (): Promise<void> => {
     await sealing.close();
     await database.drop();
-  });
+  };
 
   async function placeOne(): Promise<void> {
     const service = await startTestApp({ database });
@@ -187,7 +187,8 @@ describe('tampering as a superuser with the triggers off', () => {
     return inPoolTransaction(sealing.pool, (client) => new TreeReader(new LogStore(client, 1)).root(size));
   }
 
-  const cases: [what: string, sql: string, expected: FaultCode][] = [
+  /** The code beside what was published, and the one without where it is another; null is nothing. */
+  const cases: [what: string, sql: string, expected: FaultCode, alone?: FaultCode | null][] = [
     ['flips event_id', `UPDATE audit.events SET event_id = gen_random_uuid() WHERE ${victim}`, 'HASH_MISMATCH'],
     ['flips type', `UPDATE audit.events SET type = 'order.delivered' WHERE ${victim}`, 'HASH_MISMATCH'],
     ['flips actor', `UPDATE audit.events SET actor = gen_random_uuid() WHERE ${victim}`, 'HASH_MISMATCH'],
@@ -249,6 +250,7 @@ describe('tampering as a superuser with the triggers off', () => {
       `DELETE FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream} AND version = 3;
         DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index = ${LAST}; DELETE FROM audit.checkpoints WHERE tenant_id = 1`,
       'SIZE_BELOW_CHECKPOINT',
+      'MISSING_CHECKPOINT',
     ],
     [
       'fault 27: deletes a whole stream',
@@ -322,78 +324,90 @@ describe('tampering as a superuser with the triggers off', () => {
     ],
   ];
 
-  it('is found out when it deletes only queue rows', async () => {
-    await placeOne();
-    expect(await sealing.verify()).toMatchObject({ verdict: 'intact', unsealed: 1 + EVENTS_OF_A_START });
-    await sealing.tamper('DELETE FROM audit.queue');
-    expect(await sealing.verify()).toMatchObject({
-      fault: { code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued' },
+  describe('in a database of its own', () => {
+    beforeEach(copyIntact);
+    afterEach(dropCopy);
+
+    it('is found out when it deletes only queue rows', async () => {
+      await placeOne();
+      expect(await sealing.verify()).toMatchObject({ verdict: 'intact', unsealed: 1 + EVENTS_OF_A_START });
+      await sealing.tamper('DELETE FROM audit.queue');
+      expect(await sealing.verify()).toMatchObject({
+        fault: { code: 'UNSEALED_OVERDUE', detail: 'the event is neither sealed nor queued' },
+      });
     });
-  });
 
-  it('is found out when events wait longer than ten intervals', async () => {
-    await placeOne();
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(await sealing.verify({ overdueAfter: 10 })).toMatchObject({ fault: { code: 'UNSEALED_OVERDUE' } });
-  });
+    it('is found out when events wait longer than ten intervals', async () => {
+      await placeOne();
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(await sealing.verify({ overdueAfter: 10 })).toMatchObject({ fault: { code: 'UNSEALED_OVERDUE' } });
+    });
 
-  it('is found out when it rewrites a suffix of the same length, even with the signing key', async () => {
-    const published = await sealing.directory.read(1);
-    const kept = LAST - 2;
-    await sealing.tamper(`
+    it('is found out when it rewrites a suffix of the same length, even with the signing key', async () => {
+      const published = await sealing.directory.read(1);
+      const kept = LAST - 2;
+      await sealing.tamper(`
       DELETE FROM audit.leaves WHERE tenant_id = 1 AND leaf_index >= ${kept};
       DELETE FROM audit.checkpoints WHERE tenant_id = 1;
       DELETE FROM audit.queue;
       UPDATE audit.events SET body = replace(body, 'confirmed', 'shipped') WHERE tenant_id = 1 AND version = 2 AND stream = ${lastStream};
       ${rechain(lastStream)}
       INSERT INTO audit.queue SELECT tenant_id, stream, version, occurred_us FROM audit.events WHERE tenant_id = 1 AND stream = ${lastStream}`);
-    const { checkpoints } = sealing.tools.keys.of(1);
-    const signer = { name: `${ORIGIN}/1`, privateKey: checkpoints.privateKey, rawPublicKey: checkpoints.publicKey };
-    const forged = signCheckpoint({ origin: `${ORIGIN}/1`, size: kept, root: await rootOf(kept) }, [signer]);
-    await sealing.tamper(
-      `INSERT INTO audit.checkpoints SELECT 1, ${kept}, '\\x${(await rootOf(kept)).toString('hex')}', '${forged}'`,
-    );
-    // A thief of the key has everything but what was published.
-    const thief = { ...sealing.tools, directory: null };
-    expect(await sealBatch(thief, 1)).toBe(3);
-    await sealing.tamper(`DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size = ${kept}`);
-    expect(await sealing.verify({ directory: null, skipState: true })).toMatchObject({
-      verdict: 'intact',
-      size: LAST + 1,
-    });
-    expect(await sealing.verify({ directory: null, checkpoints: [published ?? ''] })).toMatchObject({
-      fault: { code: 'INCONSISTENT' },
-    });
-    expect(await sealing.verify()).toMatchObject({ verdict: 'tampered', fault: { code: 'INCONSISTENT' } });
-  });
-
-  it('is found out when it restores an older dump', async () => {
-    // What a restore leaves: the database as it was, and the published checkpoint as it is.
-    const old = await sealing.directory.read(1);
-    const copy = await copyDatabase(database);
-    try {
-      const older = await startSealing(copy, sealing.pem);
-      expect(await older.verify({ directory: sealing.directory })).toMatchObject({ verdict: 'intact' });
-      await placeOne();
-      await sealing.seal();
-      expect(await older.verify({ directory: sealing.directory })).toMatchObject({
-        verdict: 'tampered',
-        fault: { code: 'SIZE_BELOW_CHECKPOINT' },
+      const { checkpoints } = sealing.tools.keys.of(1);
+      const signer = { name: `${ORIGIN}/1`, privateKey: checkpoints.privateKey, rawPublicKey: checkpoints.publicKey };
+      const forged = signCheckpoint({ origin: `${ORIGIN}/1`, size: kept, root: await rootOf(kept) }, [signer]);
+      await sealing.tamper(
+        `INSERT INTO audit.checkpoints SELECT 1, ${kept}, '\\x${(await rootOf(kept)).toString('hex')}', '${forged}'`,
+      );
+      // A thief of the key has everything but what was published.
+      const thief = { ...sealing.tools, directory: null };
+      expect(await sealBatch(thief, 1)).toBe(3);
+      await sealing.tamper(`DELETE FROM audit.checkpoints WHERE tenant_id = 1 AND size = ${kept}`);
+      expect(await sealing.verify({ directory: null, skipState: true })).toMatchObject({
+        verdict: 'intact',
+        size: LAST + 1,
       });
-      // The sealer of the restored database refuses as well.
-      const tools = { ...older.tools, directory: sealing.directory };
-      await expect(sealBatch(tools, 1)).rejects.toThrow(`fewer than the ${LAST + 2 + EVENTS_OF_A_START} published`);
-      expect(await sealing.directory.read(1)).not.toBe(old);
-      await older.close();
-    } finally {
-      await copy.drop();
-    }
+      expect(await sealing.verify({ directory: null, checkpoints: [published ?? ''] })).toMatchObject({
+        fault: { code: 'INCONSISTENT' },
+      });
+      expect(await sealing.verify()).toMatchObject({ verdict: 'tampered', fault: { code: 'INCONSISTENT' } });
+    });
+
+    it('is found out when it restores an older dump', async () => {
+      // What a restore leaves: the database as it was, and the published checkpoint as it is.
+      const old = await sealing.directory.read(1);
+      const copy = await copyDatabase(database);
+      try {
+        const older = await startSealing(copy, sealing.pem);
+        expect(await older.verify({ directory: sealing.directory })).toMatchObject({ verdict: 'intact' });
+        await placeOne();
+        await sealing.seal();
+        expect(await older.verify({ directory: sealing.directory })).toMatchObject({
+          verdict: 'tampered',
+          fault: { code: 'SIZE_BELOW_CHECKPOINT' },
+        });
+        // The sealer of the restored database refuses as well.
+        const tools = { ...older.tools, directory: sealing.directory };
+        await expect(sealBatch(tools, 1)).rejects.toThrow(`fewer than the ${LAST + 2 + EVENTS_OF_A_START} published`);
+        expect(await sealing.directory.read(1)).not.toBe(old);
+        await older.close();
+      } finally {
+        await copy.drop();
+      }
+    });
   });
 
-  it.each(cases)('is found out when it %s', async (_, sql, expected) => {
-    await sealing.tamper(sql);
-    const result = await sealing.verify();
-    expect(result.fault).toMatchObject({ code: expected });
-    expect(result.verdict).toBe(expected === 'UNKNOWN_KEY' ? 'unverifiable' : 'tampered');
+  describe('in a transaction that is taken back', () => {
+    beforeAll(copyIntact);
+    afterAll(dropCopy);
+
+    it.each(cases)(
+      'is found out when it %s, with what was published and without',
+      async (_, sql, expected, alone = expected) => {
+        const [beside, without] = await sealing.verifyTampered(sql, {}, { directory: null });
+        expect([beside?.fault?.code, without?.fault?.code ?? null]).toEqual([expected, alone]);
+        expect(beside?.verdict).toBe(expected === 'UNKNOWN_KEY' ? 'unverifiable' : 'tampered');
+      },
+    );
   });
 });
