@@ -417,7 +417,8 @@ BEGIN
           WHERE s.version = 1 OR s.to_status IS DISTINCT FROM s.from_status) told
     FULL JOIN (SELECT h.%2$I AS id, h.seq::bigint, h.from_status, h.to_status, h.changed_by::text,
                       (extract(epoch FROM h.changed_at) * 1000000)::bigint::text AS changed_at, h.reason::text, h.request_id
-               FROM waybill.%1$I h WHERE h.tenant_id = $1 AND h.%2$I = ANY ($3)) kept USING (id, seq)
+               FROM unnest($3) AS i(id)
+               CROSS JOIN LATERAL (SELECT x.* FROM waybill.%1$I x WHERE x.tenant_id = $1 AND x.%2$I = i.id OFFSET 0) h) kept USING (id, seq)
     WHERE (told.from_status, told.to_status, told.changed_by, told.changed_at, told.reason, told.request_id)
           IS DISTINCT FROM (kept.from_status, kept.to_status, kept.changed_by, kept.changed_at, kept.reason, kept.request_id)
     ORDER BY id, seq LIMIT 1 $q$, p_prefix || '_status_history', p_prefix || '_id')
