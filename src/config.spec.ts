@@ -62,6 +62,16 @@ describe('the settings', () => {
     expect(() => of('', { AUDIT_WITNESS_QUORUM: '1' })).toThrow(ConfigError);
   });
 
+  it('want a name for the logs of an own database, where a key is set', () => {
+    const own = { DATABASE_URL: 'postgres://waybill_app@db/waybill' };
+    expect(loadConfig(own).audit.signingKey).toBeNull();
+    for (const key of ['AUDIT_SIGNING_KEY', 'AUDIT_SIGNING_KEY_FILE', 'AUDIT_SIGNING_KEYS_DIR']) {
+      expect(() => loadConfig({ ...own, [key]: 'key' })).toThrow(/^AUDIT_ORIGIN is not set\. Give the logs .* a name/);
+      expect(loadConfig({ ...own, [key]: 'key', AUDIT_ORIGIN: 'audit.test' }).audit.origin).toBe('audit.test');
+      expect(loadConfig({ [key]: 'key' }).audit.origin).toBe('waybill.localhost');
+    }
+  });
+
   it('never repeat an address in a message: it may hold a password', () => {
     expect(() => loadConfig({ DATABASE_URL: 'mysql://me:secret@host/db' })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('secret') as unknown }),

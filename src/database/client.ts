@@ -88,7 +88,7 @@ export class SteadyClient extends pg.Client {
       if (this.address.mustTakeWrites) this.goTo(await this.findServer());
       return (await super.connect()) as unknown as this;
     } catch (error) {
-      if (error instanceof Error) Object.assign(error, { whileConnecting: true });
+      if (typeof error === 'object' && error !== null) Object.assign(error, { whileConnecting: true });
       throw error;
     }
   }

@@ -49,11 +49,16 @@ export function connectFailure(address: string, error: unknown): ConnectFailure 
 /** A host name with several IP addresses fails with several errors and an empty message. */
 export function failureText(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(failureText).join('; ');
-  return error instanceof Error ? error.message || error.name : String(error);
+  return isFailure(error) ? error.message || (error.code ?? 'Error') : String(error);
 }
 
 function adviceFor(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
-  const { code = '', message }: Failure = error;
+  if (!isFailure(error)) return undefined;
+  const { code = '', message } = error;
   return ADVICE.find(([pattern]) => pattern.test(`${code} ${message}`) || pattern.test(message))?.[1];
+}
+
+/** Not by instanceof: an error of Node's own may be of another realm. */
+function isFailure(error: unknown): error is Failure {
+  return typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string';
 }

@@ -7,6 +7,8 @@ import { LogStore } from '../../../src/audit/log/log-store.js';
 import { publishCheckpoint } from '../../../src/audit/log/publish-checkpoint.js';
 import { sealBatch, type SealingTools } from '../../../src/audit/log/seal-batch.js';
 import { verifiedKeys } from '../../../src/audit/log/verified-keys.js';
+import { judgeCheckpoints } from '../../../src/cli/doctor/judge-checkpoints.js';
+import { withClient } from '../../../src/database/client.js';
 import { inPoolTransaction } from '../../../src/database/transaction.js';
 import { startTestApp, type TestApp } from '../../support/app.js';
 import { EVENTS_OF_A_NEW_TENANT, EVENTS_OF_A_START, type Sealing, startSealing } from '../../support/audit.js';
@@ -200,6 +202,29 @@ describe('history that a superuser rewrites and has sealed again', () => {
     await expect(sealBatch(restarted({ isFirstPublication: true }), 1)).rejects.toThrow(
       'somebody queued an event about the log itself',
     );
+  });
+
+  it('is seen by doctor, which compares folder and database', async () => {
+    const look = async (): Promise<string[]> => {
+      const findings = await withClient({ connectionString: database.sealerUrl }, (client) =>
+        judgeCheckpoints(client, { path: sealing.directory.path, isDefault: true }),
+      );
+      return findings.filter(({ verdict }) => verdict === 'fault').map(({ detail }) => detail);
+    };
+    const file = (name: string): string => join(sealing.directory.path, '1/1', name);
+    expect(await look()).toEqual([]);
+    await rm(file(`0/${SIZE}`));
+    expect(await look()).toEqual([expect.stringContaining(`1/1/0/${SIZE} is gone`)]);
+    await rm(file('latest'));
+    await sealing.tamper(`UPDATE audit.checkpoints SET created_at = now() - interval '1 hour' WHERE tenant_id = 1`);
+    expect(await look()).toEqual([expect.stringMatching(/leaves, and for 36\d\d s only \d+ are published/)]);
+    await rewrite();
+    expect(await look()).toEqual([expect.stringContaining(`has ${KEPT} leaves, fewer than the ${SIZE - 1} in`)]);
+    await rm(join(sealing.directory.path, '1'), { recursive: true });
+    expect(await look()).toEqual([expect.stringContaining('nothing of the log of tenant 1 is published')]);
+    await cp(intact.directory.path, sealing.directory.path, { recursive: true });
+    await sealing.tamper('DELETE FROM audit.logs');
+    expect(await look()).toEqual(['checkpoints of tenant 1 are published, and the database has no log of it']);
   });
 
   it('is not published over what another database with the same keys published', async () => {
