@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmod, chown, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,11 @@ import { withClient } from '../../../src/database/client.js';
 import { type OwnPostgres, startOwnPostgres } from '../../support/own-postgres.js';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.js';
 import { eventually } from '../../support/waiting.js';
+
+const isMissing = spawnSync('openssl', ['version']).status !== 0;
+const withOpenssl = isMissing && process.env.REQUIRE_OPENSSL !== '1' ? describe.skip : describe;
+if (isMissing)
+  console.warn('Encrypted addresses are not tried: openssl, which makes the certificates, is not installed.');
 
 describe('an address of', () => {
   let postgres: OwnPostgres;
@@ -64,7 +69,7 @@ describe('an address of', () => {
     await eventually(() => meet(both).catch(() => undefined));
   });
 
-  describe('a server with a certificate of a private authority', () => {
+  withOpenssl('a server with a certificate of a private authority', () => {
     beforeAll(async () => {
       const openssl = (...given: string[]) => execFileSync('openssl', given, { cwd: folder, stdio: 'pipe' });
       const made = ['-newkey', 'rsa:2048', '-nodes', '-days', '2'];
